@@ -1,0 +1,3 @@
+//! The `onefold` command.
+
+fn main() {}

@@ -1,0 +1,25 @@
+//! The contracts of sources and sinks.
+//!
+//! *Why separate:* the engine names no connector and a connector names no engine type; they meet
+//! here.
+//! *What always holds:* a range that a source gave is read again with the same rows, or the source
+//! says why not; a sink's mark is stored in the same atomic act as the rows, or the sink says that
+//! it is at-least-once.
+//! *What it is not:* it runs nothing and holds no connector.
+//! *Where to start:* [`Source`], [`Sink`], then the option tables in [`options`].
+
+mod clock;
+pub mod options;
+mod sink;
+mod source;
+
+pub use clock::Clock;
+pub use options::{OptionKind, OptionSpec, Options};
+pub use sink::{
+    Attempt, Fence, OutputMode, RowStream, Sink, SinkContext, SinkDefinition, SinkRequest,
+    SinkSpec, StagedOutput,
+};
+pub use source::{
+    LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
+    SourceSpec,
+};

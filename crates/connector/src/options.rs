@@ -1,0 +1,259 @@
+//! Option tables: one static row an option, from which checks, help, docs and redaction derive.
+
+use onefold_types::{Error, OptionMap, Result, Secret};
+
+/// What values an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKind {
+    /// Any text.
+    Text,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number within limits, both included.
+    Count {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+    },
+    /// A size in bytes: a number, or one with a suffix `k`, `m`, `g`, `t` (powers of 1,024).
+    Bytes,
+    /// A span of time as Spark writes it: `7d`, `10s`, `250ms`, `1h`, `10 seconds`.
+    Duration,
+    /// One of these words, without case.
+    Choice(&'static [&'static str]),
+    /// A text that must never be shown.
+    Secret,
+}
+
+/// One option.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionSpec {
+    /// Its name as Spark spells it.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: OptionKind,
+    /// Its value when not given; `None` if there is none.
+    pub default: Option<&'static str>,
+    /// What it does, in one clause.
+    pub doc: &'static str,
+}
+
+impl OptionSpec {
+    /// A row of an option table.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: OptionKind, doc: &'static str) -> Self {
+        OptionSpec { name, kind, default: None, doc }
+    }
+
+    /// The same with a default.
+    #[must_use]
+    pub const fn default(mut self, value: &'static str) -> Self {
+        self.default = Some(value);
+        self
+    }
+}
+
+/// Options that were checked against a table: each is known and has a value of its kind.
+#[derive(Debug, Clone)]
+pub struct Options {
+    table: &'static [&'static [OptionSpec]],
+    given: OptionMap,
+}
+
+impl Options {
+    /// Checks options against a table.
+    ///
+    /// # Errors
+    /// Invalid: an option that the table does not have (with the nearest one that it has), or a
+    /// value that is not of its kind.
+    pub fn check(
+        connector: &str,
+        table: &'static [&'static [OptionSpec]],
+        given: OptionMap,
+    ) -> Result<Self> {
+        let options = Options { table, given };
+        for (name, value) in options.given.iter() {
+            let Some(spec) = options.spec(name) else {
+                return Err(unknown_option(connector, table, name));
+            };
+            check_value(connector, spec, value)?;
+        }
+        Ok(options)
+    }
+
+    fn spec(&self, name: &str) -> Option<&'static OptionSpec> {
+        self.table
+            .iter()
+            .flat_map(|rows| rows.iter())
+            .find(|row| row.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The value given, or the default.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.given.get(name).or_else(|| self.spec(name).and_then(|spec| spec.default))
+    }
+
+    /// Whether the user gave it.
+    #[must_use]
+    pub fn given(&self, name: &str) -> bool {
+        self.given.get(name).is_some()
+    }
+
+    /// A boolean; false when absent.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+
+    /// A whole number.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.text(name).and_then(|text| text.trim().parse().ok())
+    }
+
+    /// A size in bytes.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<u64> {
+        self.text(name).and_then(parse_bytes)
+    }
+
+    /// A span in milliseconds.
+    #[must_use]
+    pub fn duration_ms(&self, name: &str) -> Option<u64> {
+        self.text(name).and_then(parse_duration_ms)
+    }
+
+    /// A word in lower case.
+    #[must_use]
+    pub fn choice(&self, name: &str) -> Option<String> {
+        self.text(name).map(str::to_lowercase)
+    }
+
+    /// A secret.
+    #[must_use]
+    pub fn secret(&self, name: &str) -> Option<Secret> {
+        self.text(name).map(Secret::new)
+    }
+}
+
+fn unknown_option(connector: &str, table: &[&[OptionSpec]], name: &str) -> Error {
+    let nearest = table
+        .iter()
+        .flat_map(|rows| rows.iter())
+        .map(|row| {
+            (strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase()), row)
+        })
+        .min_by_key(|(distance, _)| *distance);
+    match nearest {
+        Some((_, row)) => Error::invalid(format!(
+            "{connector} has no option `{name}`; the nearest is `{}` ({})",
+            row.name, row.doc
+        )),
+        None => Error::invalid(format!("{connector} has no option `{name}`; it takes none")),
+    }
+}
+
+fn check_value(connector: &str, spec: &OptionSpec, value: &str) -> Result<()> {
+    let wanted = match spec.kind {
+        OptionKind::Text | OptionKind::Secret => return Ok(()),
+        OptionKind::Bool if matches!(value.to_lowercase().as_str(), "true" | "false") => {
+            return Ok(());
+        }
+        OptionKind::Bool => "true or false".to_owned(),
+        OptionKind::Count { min, max } => {
+            if value.trim().parse::<u64>().is_ok_and(|count| (min..=max).contains(&count)) {
+                return Ok(());
+            }
+            format!("a whole number from {min} to {max}")
+        }
+        OptionKind::Bytes if parse_bytes(value).is_some() => return Ok(()),
+        OptionKind::Bytes => "a size such as 1048576, 512k or 1g".to_owned(),
+        OptionKind::Duration if parse_duration_ms(value).is_some() => return Ok(()),
+        OptionKind::Duration => "a span of time such as 250ms, 10s, 1h or 7d".to_owned(),
+        OptionKind::Choice(words) => {
+            if words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
+                return Ok(());
+            }
+            format!("one of {}", words.join(", "))
+        }
+    };
+    Err(Error::invalid(format!(
+        "option `{}` of {connector} is `{value}`, but takes {wanted}",
+        spec.name
+    )))
+}
+
+/// Bytes from `123`, `1k`, `1kb`, `1m`, `1g`, `1t` (powers of 1,024).
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.strip_prefix(digits)? {
+        "" | "b" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        "t" | "tb" => 40,
+        _ => return None,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Milliseconds from `250ms`, `10s`, `5 minutes`, `1h`, `7d`, `2 weeks`; a bare number counts as
+/// milliseconds, as in Spark's settings.
+#[must_use]
+pub fn parse_duration_ms(text: &str) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let text = text.strip_prefix("interval ").unwrap_or(&text).trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    let unit: u64 = match text.strip_prefix(digits)?.trim() {
+        "" | "ms" | "millisecond" | "milliseconds" => 1,
+        "s" | "sec" | "second" | "seconds" => 1_000,
+        "m" | "min" | "minute" | "minutes" => 60_000,
+        "h" | "hour" | "hours" => 3_600_000,
+        "d" | "day" | "days" => 86_400_000,
+        "w" | "week" | "weeks" => 604_800_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: &[&[OptionSpec]] = &[&[
+        OptionSpec::new(
+            "maxFilesPerTrigger",
+            OptionKind::Count { min: 1, max: 100 },
+            "files a batch",
+        ),
+        OptionSpec::new("maxFileAge", OptionKind::Duration, "age").default("7d"),
+    ]];
+
+    #[test]
+    fn an_unknown_option_is_named_with_the_nearest() {
+        let given = OptionMap::new().with("maxFilePerTrigger", "1");
+        let error = Options::check("file source", TABLE, given).unwrap_err();
+        assert!(error.to_string().contains("`maxFilesPerTrigger`"), "{error}");
+    }
+
+    #[test]
+    fn values_outside_their_kind_are_refused_and_defaults_apply() {
+        let given = OptionMap::new().with("maxfilespertrigger", "0");
+        assert!(Options::check("file source", TABLE, given).is_err());
+        let options = Options::check("file source", TABLE, OptionMap::new()).unwrap();
+        assert_eq!(options.duration_ms("maxFileAge"), Some(604_800_000));
+    }
+
+    #[test]
+    fn spans_and_sizes_read_as_spark_writes_them() {
+        assert_eq!(parse_duration_ms("10 seconds"), Some(10_000));
+        assert_eq!(parse_duration_ms("interval 2 minutes"), Some(120_000));
+        assert_eq!(parse_duration_ms("x"), None);
+        assert_eq!(parse_bytes("1g"), Some(1 << 30));
+        assert_eq!(parse_bytes("99999999999t"), None);
+    }
+}

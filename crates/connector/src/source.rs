@@ -1,0 +1,144 @@
+//! What a source must do.
+
+use crate::{Clock, OptionSpec, Options};
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::Expr;
+use futures::future::BoxFuture;
+use onefold_storage::Store;
+use onefold_types::{BatchId, Offset, OffsetRange, QueryId, Replay, Result};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The static description of a source: everything that users see of it is derived from this.
+pub struct SourceSpec {
+    /// The name in `format("…")`.
+    pub name: &'static str,
+    /// What it reads, in one clause.
+    pub summary: &'static str,
+    /// Its options.
+    pub options: &'static [&'static [OptionSpec]],
+    /// Checks the options and finds the schema. Reads as little as it can.
+    pub define: fn(SourceRequest) -> BoxFuture<'static, Result<Arc<dyn SourceDefinition>>>,
+}
+
+/// What a user asked for with `readStream`.
+#[derive(Debug, Clone)]
+pub struct SourceRequest {
+    /// Checked options.
+    pub options: Options,
+    /// The schema that the user gave, if any.
+    pub schema: Option<SchemaRef>,
+    /// Paths given to `load`; empty if none.
+    pub paths: Vec<String>,
+}
+
+/// A source as part of a query's definition: it has a schema but reads nothing yet. The same
+/// definition may be opened by several queries.
+#[async_trait]
+pub trait SourceDefinition: Debug + Send + Sync {
+    /// The columns that it gives.
+    fn schema(&self) -> SchemaRef;
+    /// Whether ranges can be read again.
+    fn replay(&self) -> Replay;
+    /// Spark's description, as in progress: `FileStreamSource[file:/data/in]`.
+    fn description(&self) -> String;
+    /// Folders that the source reads, as URLs, so that a sink into one of them can be refused.
+    fn folders(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Opens it for one query and adopts what the checkpoint says.
+    ///
+    /// # Errors
+    /// Corrupt, when the source's own log in the checkpoint does not fit the intents.
+    async fn open(&self, context: SourceContext) -> Result<Arc<dyn Source>>;
+}
+
+/// What a source gets of the query that opens it.
+#[derive(Debug, Clone)]
+pub struct SourceContext {
+    /// The query.
+    pub query: QueryId,
+    /// The checkpoint.
+    pub checkpoint: Arc<dyn Store>,
+    /// The source's own folder in the checkpoint: `sources/0`, or `sources/NAME`.
+    pub log_folder: String,
+    /// The retained intents in order, oldest first, with this source's range of each.
+    pub history: Vec<(BatchId, OffsetRange)>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Runtime settings of the session (`spark.sql.…`, `onefold.…`).
+    pub conf: BTreeMap<String, String>,
+}
+
+/// How much a batch may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadLimit {
+    /// As the source's own options say (`maxFilesPerTrigger` …).
+    Options,
+    /// Everything there is (trigger `once`).
+    All,
+}
+
+/// The end that a source proposes for the next batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatestOffset {
+    /// Where the next batch should end; equal to `start` when there is nothing new.
+    pub end: Option<Offset>,
+    /// The newest offset there is, for progress; may be past `end`. `None` if not known.
+    pub latest: Option<Offset>,
+    /// To be kept with the intent ([`OffsetRange::note`]).
+    pub note: Option<String>,
+}
+
+/// What of a range the plan needs.
+pub struct ScanRequest<'a> {
+    /// Indices of the columns wanted, in order; `None` for all.
+    pub projection: Option<&'a Vec<usize>>,
+    /// Filters that the plan applies again itself: only to skip data early.
+    pub filters: &'a [Expr],
+    /// The session, for its configuration and runtime.
+    pub session: &'a dyn Session,
+}
+
+/// A source opened by one query.
+#[async_trait]
+pub trait Source: Debug + Send + Sync {
+    /// With trigger `available-now`: pins the end of the whole run to what is there now.
+    async fn pin_available(&self) -> Result<()>;
+
+    /// Proposes the end of the next batch. May write to the source's own log in the checkpoint
+    /// (before the intent, as Spark's file source does). Asked again with the same `start` after
+    /// a failure, it may answer differently: nothing has seen the first answer.
+    async fn latest_offset(&self, start: Option<&Offset>, limit: ReadLimit)
+    -> Result<LatestOffset>;
+
+    /// A plan that reads exactly this range, with the projected schema. `range.note` is what
+    /// `latest_offset` gave when the range was chosen, or absent where Spark chose it.
+    ///
+    /// # Errors
+    /// Corrupt, when the range can not be read again as it was recorded; the text names the
+    /// difference and the option that allows it.
+    async fn read(
+        &self,
+        range: &OffsetRange,
+        scan: ScanRequest<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// Everything before `up_to` belongs to committed batches: it may be archived, deleted,
+    /// reported. Idempotent; called again after a crash.
+    async fn release(&self, range: &OffsetRange) -> Result<()>;
+
+    /// Intents older than `keep_from` are about to be purged.
+    async fn retain(&self, _keep_from: BatchId) -> Result<()> {
+        Ok(())
+    }
+
+    /// Source metrics for progress (Spark's `sources[].metrics`), for the given end.
+    fn metrics(&self, _range: &OffsetRange) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}

@@ -1,0 +1,9 @@
+//! The bundled sources and sinks: one folder each, and the one list of them.
+
+use onefold_connector::{SinkSpec, SourceSpec};
+
+/// Every source, by name in `format("…")`.
+pub static SOURCES: &[&SourceSpec] = &[];
+
+/// Every sink, by name in `format("…")`.
+pub static SINKS: &[&SinkSpec] = &[];

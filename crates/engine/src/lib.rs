@@ -1,0 +1,1 @@
+//! runs queries: trigger, ask protocol, act; progress, listeners, metrics.

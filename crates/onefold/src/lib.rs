@@ -1,0 +1,1 @@
+//! Spark Structured Streaming programs, exactly once, without a JVM.

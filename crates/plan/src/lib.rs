@@ -1,0 +1,1 @@
+//! logical plan to streaming plan; SQL pipelines; Spark schemas and functions.

@@ -1,0 +1,22 @@
+//! `_onefold/generations/G`: who drives the checkpoint.
+
+use onefold_types::{Generation, Nonce};
+use serde::{Deserialize, Serialize};
+
+/// The content of `_onefold/generations/G`: one JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GenerationRecord {
+    /// The number, equal to the file's name.
+    pub generation: Generation,
+    /// The driver's own mark.
+    pub nonce: Nonce,
+    /// The machine's name.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// When it took over, milliseconds since 1970.
+    pub since_ms: i64,
+    /// The version of Onefold.
+    pub version: String,
+}

@@ -1,0 +1,12 @@
+//! Makes bytes durable: the only crate that can make a checkpoint file appear.
+//!
+//! *Why separate:* what "durable" means differs between a local disk and an object store, and both
+//! have traps (a store client that never syncs, a conditional create that loses to its own retry).
+//! *What always holds:* a durable name is created once and never changes its bytes.
+//! *What it is not:* it does not know what the bytes mean, nor what to do next.
+//! *Where to start:* [`Store`], then [`create_record`].
+
+pub mod crash;
+mod store;
+
+pub use store::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};

@@ -1,0 +1,1 @@
+//! fault store, manual clock, oracle for tests.
