@@ -7,6 +7,7 @@
 //! *Where to start:* [`Store`], then [`create_record`].
 
 pub mod crash;
+pub mod planted;
 mod store;
 
 pub use store::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};

@@ -19,4 +19,9 @@ pub struct GenerationRecord {
     pub since_ms: i64,
     /// The version of Onefold.
     pub version: String,
+    /// What the driver runs, for tools that have only the checkpoint (`verify`, `show`): query
+    /// name, source descriptions, sink format, path, partition columns and options that are not
+    /// secret.
+    #[serde(default)]
+    pub definition: serde_json::Value,
 }
