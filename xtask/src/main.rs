@@ -1,1 +1,42 @@
-fn main() {}
+//! The project's own automation: `cargo xtask COMMAND`.
+//!
+//! *Why separate:* checks that need more than a line of shell are ordinary, tested Rust.
+//! *What it is not:* no crate depends on it and no user runs it.
+//! *Where to start:* [`ci`] for what must hold before a change lands, [`layers`] for who may
+//! depend on whom.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
+
+mod ci;
+mod layers;
+mod run;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [--quick]        every gate in order; --quick leaves out docs, deny and the end-to-end tests
+  e2e [PYTEST ARGS]   builds the onefold command and runs the end-to-end tests
+  layers              refuses a dependency that the design does not allow";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match args.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", args.as_slice()),
+    };
+    let result = match command {
+        "ci" => ci::gates(rest),
+        "e2e" => ci::end_to_end(rest),
+        "layers" => layers::check(),
+        _ => Err(format!("{USAGE}\n\nno such command: '{command}'")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,50 @@
+# Onefold: `make demo` shows it, `make test` proves it. Both install what is missing on the machine
+# (with apt-get as root or through sudo; otherwise they say what to install) and leave nothing in
+# this folder: builds and the tests' Python live in ~/.cache/onefold.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+cache := $(or $(ONEFOLD_CACHE),$(HOME)/.cache/onefold)
+export CARGO_TARGET_DIR ?= $(cache)/target
+onefold := $(CARGO_TARGET_DIR)/debug/onefold
+
+.PHONY: help
+help: ## Lists these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: build ## Kills a stream at every step of its protocol and counts every event at the end
+	$(onefold) demo
+
+.PHONY: build
+build: setup-build ## Builds the onefold command
+	cargo build --locked --package onefold-cli --features crash-points
+
+.PHONY: test
+test: setup ## Every check and every test, as CI runs them
+	cargo xtask ci
+
+.PHONY: quick
+quick: setup-build ## The checks and tests that need neither Python nor Java
+	cargo xtask ci --quick
+
+.PHONY: e2e
+e2e: setup ## The end-to-end tests alone; ARGS='-k golden' picks some
+	cargo xtask e2e $(ARGS)
+
+.PHONY: bench
+bench: setup-build ## Throughput and cost of a batch, beside plain DataFusion
+	cargo xtask bench files
+
+.PHONY: setup
+setup: setup-build ## Installs all that building and testing need
+	scripts/setup-test.sh
+
+.PHONY: setup-build
+setup-build: ## Installs what building needs
+	scripts/setup-build.sh
+
+.PHONY: clean
+clean: ## Removes builds and the tests' Python from ~/.cache/onefold
+	rm -rf -- "$(cache)"/target "$(cache)"/venv-*
