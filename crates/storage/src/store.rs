@@ -120,13 +120,23 @@ pub trait Store: Debug + Send + Sync {
     async fn delete(&self, path: &str) -> Result<()>;
 
     /// Starts a file that stays invisible until [`Store::reveal`]. `tag` is unique to the attempt
-    /// and becomes part of the hidden name.
+    /// and becomes part of the hidden name, which lies in the same folder and holds the whole
+    /// final name, so that recovery can tell whose it is.
     async fn stage(&self, path: &str, tag: &str) -> Result<Box<dyn StagedWriter>>;
 
     /// Gives staged files their final names, durably. Revealing again is fine. Fails, without
     /// harm, if a staged file is gone and its final name is not there either. An existing other
     /// file under the final name is an error, never overwritten.
     async fn reveal(&self, staged: &[Staged]) -> Result<()>;
+
+    /// Takes files out of readers' sight and destroys nothing: each gets the hidden name that
+    /// [`Store::concealed`] tells, durably. Files that are not there are fine. On an object store,
+    /// which cannot rename, nothing happens.
+    async fn conceal(&self, paths: &[String]) -> Result<()>;
+
+    /// Where [`Store::conceal`] puts a file: a function of the path alone, so that a later process
+    /// can reveal or discard it.
+    fn concealed(&self, path: &str) -> Staged;
 
     /// Throws staged files away, whether revealed or not. Files that are gone are fine.
     async fn discard(&self, staged: &[Staged]) -> Result<()>;
