@@ -1,1 +1,42 @@
-//! runs queries: trigger, ask protocol, act; progress, listeners, metrics.
+//! Runs queries: waits for the trigger, asks `protocol` what to do, does it, and tells what it did.
+//!
+//! *Why separate:* this is where decisions and acts meet: it owns threads and time, names no
+//! connector, and decides nothing about recovery.
+//! *What always holds:* the order of durable acts of a batch: intent, prepared (where needed),
+//! publish, commit, release, purge; each but the last two under a fence.
+//! *What it is not:* it neither makes bytes durable (`storage`) nor plans expressions (`plan`).
+//! *Where to start:* [`Session`].
+
+mod conf;
+mod explain;
+mod fault;
+mod frame;
+mod listener;
+pub mod pipeline;
+mod progress;
+mod query;
+mod reader;
+mod session;
+mod status;
+mod stores;
+mod streams;
+mod tasks;
+mod timer;
+mod trigger;
+mod writer;
+
+pub use conf::{RuntimeConf, SETTINGS};
+pub use explain::{Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee};
+pub use fault::from_datafusion;
+pub use frame::DataFrame;
+pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
+pub use progress::{SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms};
+pub use query::StreamingQuery;
+pub use reader::DataStreamReader;
+pub use session::{Connectors, Session, SessionBuilder};
+pub use status::{StreamingQueryException, StreamingQueryStatus};
+pub use stores::StoreOpener;
+pub use streams::StreamingQueryManager;
+pub use timer::{SystemTimer, Timer};
+pub use trigger::Trigger;
+pub use writer::DataStreamWriter;

@@ -1,0 +1,187 @@
+//! Runtime settings of a session, with Spark's names.
+
+use onefold_connector::{OptionKind, OptionSpec, Options};
+use onefold_types::{Error, OptionMap, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Settings that the engine itself reads. Others under `spark.` are kept for connectors and plans.
+pub static SETTINGS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "spark.sql.streaming.checkpointLocation",
+        OptionKind::Text,
+        "folder under which a query without checkpointLocation keeps its checkpoint",
+    ),
+    OptionSpec::new(
+        "spark.sql.streaming.minBatchesToRetain",
+        OptionKind::Count { min: 2, max: 1_000_000_000 },
+        "batches whose logs are kept",
+    )
+    .default("100"),
+    OptionSpec::new(
+        "spark.sql.streaming.numRecentProgressUpdates",
+        OptionKind::Count { min: 1, max: 100_000 },
+        "batches of which progress is kept in memory",
+    )
+    .default("100"),
+    OptionSpec::new(
+        "spark.sql.streaming.noDataProgressEventInterval",
+        OptionKind::Duration,
+        "how often a query without data says that it is idle",
+    )
+    .default("10s"),
+    OptionSpec::new(
+        "spark.sql.streaming.pollingDelay",
+        OptionKind::Duration,
+        "first pause of a back-to-back query that found no data",
+    )
+    .default("10ms"),
+    OptionSpec::new(
+        "spark.sql.streaming.stopTimeout",
+        OptionKind::Duration,
+        "how long stop waits; 0 is for ever",
+    )
+    .default("0"),
+    OptionSpec::new(
+        "spark.sql.streaming.stopActiveRunOnRestart",
+        OptionKind::Bool,
+        "whether a query that starts stops its own older run in this session",
+    )
+    .default("true"),
+    OptionSpec::new(
+        "spark.sql.streaming.offsetLog.formatVersion",
+        OptionKind::Count { min: 1, max: 2 },
+        "format of a new offset log; named sources need 2",
+    )
+    .default("1"),
+    OptionSpec::new(
+        "onefold.retry.maxAttempts",
+        OptionKind::Count { min: 1, max: 1_000_000 },
+        "tries of one batch before an outside failure ends the query",
+    )
+    .default("5"),
+    OptionSpec::new(
+        "onefold.retry.initialBackoff",
+        OptionKind::Duration,
+        "pause before the second try, doubled for each further one",
+    )
+    .default("1s"),
+    OptionSpec::new("onefold.retry.maxBackoff", OptionKind::Duration, "longest pause of all")
+        .default("1m"),
+    OptionSpec::new(
+        "onefold.requireExactlyOnce",
+        OptionKind::Bool,
+        "refuses to start a query that is not exactly-once",
+    )
+    .default("false"),
+];
+
+static TABLES: &[&[OptionSpec]] = &[SETTINGS];
+
+/// The settings of a session; may be changed while it lives. A query takes those of its start.
+#[derive(Debug, Clone, Default)]
+pub struct RuntimeConf {
+    values: Arc<RwLock<BTreeMap<String, String>>>,
+}
+
+impl RuntimeConf {
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// Invalid, when the engine knows the setting and the value is not of its kind.
+    pub fn set(&self, name: impl Into<String>, value: impl Into<String>) -> Result<()> {
+        let (name, value) = (name.into(), value.into());
+        check(&name, &value)?;
+        self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+        Ok(())
+    }
+
+    /// Goes back to the default.
+    pub fn unset(&self, name: &str) {
+        self.values.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// The value set, or the default that the engine knows.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.snapshot().text(name).map(str::to_owned)
+    }
+
+    /// All values that were set.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<String, String> {
+        self.values.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn snapshot(&self) -> Conf {
+        Conf { values: self.all() }
+    }
+}
+
+fn check(name: &str, value: &str) -> Result<()> {
+    if SETTINGS.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
+        Options::check("the session", TABLES, OptionMap::new().with(name, value))?;
+    }
+    Ok(())
+}
+
+/// The settings of one query, fixed at its start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conf {
+    values: BTreeMap<String, String>,
+}
+
+impl Conf {
+    /// The same with settings of the query itself.
+    pub(crate) fn with(mut self, own: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
+        for (name, value) in own {
+            check(&name, &value)?;
+            self.values.insert(name, value);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        let default = || SETTINGS.iter().find(|row| row.name == name).and_then(|row| row.default);
+        self.values.get(name).map(String::as_str).or_else(default)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+
+    /// A number of the table above.
+    pub(crate) fn count(&self, name: &str) -> Result<u64> {
+        self.text(name).and_then(|text| text.trim().parse().ok()).ok_or_else(|| not_of_kind(name))
+    }
+
+    /// A span of the table above, in milliseconds.
+    pub(crate) fn duration_ms(&self, name: &str) -> Result<i64> {
+        self.text(name)
+            .and_then(onefold_connector::options::parse_duration_ms)
+            .and_then(|ms| i64::try_from(ms).ok())
+            .ok_or_else(|| not_of_kind(name))
+    }
+
+    pub(crate) fn values(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+}
+
+fn not_of_kind(name: &str) -> Error {
+    Error::internal(format!("setting `{name}` has no value of its kind"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_settings_are_checked_and_have_defaults() {
+        let conf = RuntimeConf::default();
+        assert!(conf.set("onefold.retry.maxAttempts", "often").is_err());
+        conf.set("spark.sql.shuffle.partitions", "7").unwrap();
+        assert_eq!(conf.get("spark.sql.shuffle.partitions").as_deref(), Some("7"));
+        assert_eq!(conf.snapshot().duration_ms("onefold.retry.initialBackoff").unwrap(), 1_000);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a query will do and what it promises, as values that a user can read.
+
+use onefold_types::{Delivery, Replay};
+use serde::Serialize;
+use std::fmt;
+
+/// What a query will do and what it promises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The query's name.
+    pub name: Option<String>,
+    /// The logical plan, indented.
+    pub logical_plan: String,
+    /// The physical plan of the newest batch, indented; absent before the first.
+    pub physical_plan: Option<String>,
+    /// Who promises what.
+    pub guarantee: GuaranteeReport,
+}
+
+/// The three parties to exactly-once, and the whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuaranteeReport {
+    /// The sources, in plan order.
+    pub sources: Vec<SourceGuarantee>,
+    /// The checkpoint.
+    pub logs: LogsGuarantee,
+    /// The sink.
+    pub sink: SinkGuarantee,
+    /// The weakest of the three, with the reason.
+    pub whole: Delivery,
+}
+
+/// Whether a source can be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceGuarantee {
+    /// Its id in the checkpoint.
+    pub id: String,
+    /// The source, as it describes itself.
+    pub description: String,
+    /// What it promises.
+    #[serde(flatten)]
+    pub replay: Replay,
+}
+
+/// Whether the checkpoint outlives the query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogsGuarantee {
+    /// The checkpoint's URL.
+    pub checkpoint: String,
+    /// Whether it is still there after the query stops.
+    pub kept: bool,
+}
+
+/// How often a row reaches the sink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SinkGuarantee {
+    /// The sink, as it describes itself.
+    pub description: String,
+    /// What it promises.
+    #[serde(flatten)]
+    pub delivery: Delivery,
+}
+
+impl GuaranteeReport {
+    /// Joins the promises of the parties: the whole is as weak as its weakest party, which is
+    /// named.
+    #[must_use]
+    pub fn new(sources: Vec<SourceGuarantee>, logs: LogsGuarantee, sink: SinkGuarantee) -> Self {
+        let whole = whole(&sources, &logs, &sink);
+        GuaranteeReport { sources, logs, sink, whole }
+    }
+}
+
+fn whole(sources: &[SourceGuarantee], logs: &LogsGuarantee, sink: &SinkGuarantee) -> Delivery {
+    for source in sources {
+        if let Replay::None { why } = &source.replay {
+            let why = format!("source {} cannot be read again: {why}", source.description);
+            return Delivery::AtLeastOnce { why };
+        }
+    }
+    if !logs.kept {
+        let why = "the checkpoint is temporary: a restart begins anew; set checkpointLocation";
+        return Delivery::AtLeastOnce { why: why.to_owned() };
+    }
+    match &sink.delivery {
+        Delivery::AtLeastOnce { why } => {
+            Delivery::AtLeastOnce { why: format!("sink {}: {why}", sink.description) }
+        }
+        Delivery::ExactlyOnce { how } => Delivery::ExactlyOnce {
+            how: format!("sources can be read again, the logs are kept, and {how}"),
+        },
+    }
+}
+
+impl fmt::Display for GuaranteeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for source in &self.sources {
+            let promise = match &source.replay {
+                Replay::Exact { how } => format!("replayable: {how}"),
+                Replay::None { why } => format!("not replayable: {why}"),
+            };
+            writeln!(f, "source {}  {}  {promise}", source.id, source.description)?;
+        }
+        let kept = if self.logs.kept { "kept" } else { "temporary" };
+        writeln!(f, "logs      {}  {kept}", self.logs.checkpoint)?;
+        writeln!(f, "sink      {}  {}", self.sink.description, promise(&self.sink.delivery))?;
+        write!(f, "whole     {}", promise(&self.whole))
+    }
+}
+
+fn promise(delivery: &Delivery) -> String {
+    match delivery {
+        Delivery::ExactlyOnce { how } => format!("exactly once: {how}"),
+        Delivery::AtLeastOnce { why } => format!("at least once: {why}"),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "== Logical plan ==\n{}", self.logical_plan)?;
+        if let Some(plan) = &self.physical_plan {
+            writeln!(f, "== Physical plan ==\n{plan}")?;
+        }
+        write!(f, "== Guarantee ==\n{}", self.guarantee)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(replay: Replay, kept: bool, delivery: Delivery) -> GuaranteeReport {
+        GuaranteeReport::new(
+            vec![SourceGuarantee { id: "0".into(), description: "In[x]".into(), replay }],
+            LogsGuarantee { checkpoint: "file:///c".into(), kept },
+            SinkGuarantee { description: "Out[y]".into(), delivery },
+        )
+    }
+
+    fn once() -> Delivery {
+        Delivery::ExactlyOnce { how: "the mark is in the manifest".into() }
+    }
+
+    #[test]
+    fn the_whole_is_exactly_once_only_if_all_three_are() {
+        let exact = Replay::Exact { how: "files stay".into() };
+        assert!(report(exact.clone(), true, once()).whole.exactly_once());
+        assert!(!report(exact.clone(), false, once()).whole.exactly_once());
+        let sink = Delivery::AtLeastOnce { why: "no mark".into() };
+        assert!(!report(exact, true, sink).whole.exactly_once());
+    }
+
+    #[test]
+    fn the_weakest_party_is_named_with_its_reason() {
+        let replay = Replay::None { why: "a socket forgets".into() };
+        let text = report(replay, true, once()).to_string();
+        assert!(text.contains("source In[x] cannot be read again: a socket forgets"), "{text}");
+    }
+}

@@ -1,0 +1,130 @@
+//! What a batch did, in Spark's JSON.
+
+use onefold_types::{BatchId, Offset, QueryId, RunId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What one batch did. Serialises to Spark's progress JSON, field by field and in its key order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamingQueryProgress {
+    /// The query.
+    pub id: QueryId,
+    /// The run.
+    pub run_id: RunId,
+    /// The query's name.
+    pub name: Option<String>,
+    /// When the look for data began, ISO 8601 with milliseconds, UTC.
+    pub timestamp: String,
+    /// The batch.
+    pub batch_id: BatchId,
+    /// The batch's wall time in milliseconds.
+    pub batch_duration: i64,
+    /// Rows read.
+    pub num_input_rows: u64,
+    /// Rows that came in a second since the look before; left out when not a number.
+    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    pub input_rows_per_second: f64,
+    /// Rows read per second of work; left out when not a number.
+    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    pub processed_rows_per_second: f64,
+    /// Milliseconds by phase. `triggerExecution` is the sum of the others.
+    pub duration_ms: BTreeMap<String, i64>,
+    /// `avg`, `max`, `min`, `watermark`; absent without a watermark.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub event_time: BTreeMap<String, String>,
+    /// One entry a stateful operator.
+    #[serde(default)]
+    pub state_operators: Vec<Value>,
+    /// One entry a source, in plan order.
+    pub sources: Vec<SourceProgress>,
+    /// The sink.
+    pub sink: SinkProgress,
+    /// Values of `observe`, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub observed_metrics: BTreeMap<String, Value>,
+}
+
+/// What one source did in a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceProgress {
+    /// The source, as it describes itself.
+    pub description: String,
+    /// Where the batch began; null before the source's first batch.
+    pub start_offset: Option<Value>,
+    /// Where it ended.
+    pub end_offset: Option<Value>,
+    /// The newest offset there was; null where the source cannot tell.
+    pub latest_offset: Option<Value>,
+    /// Rows read.
+    pub num_input_rows: u64,
+    /// As [`StreamingQueryProgress::input_rows_per_second`], for this source.
+    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    pub input_rows_per_second: f64,
+    /// As [`StreamingQueryProgress::processed_rows_per_second`], for this source.
+    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    pub processed_rows_per_second: f64,
+    /// The source's own metrics.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, String>,
+}
+
+/// What the sink did in a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SinkProgress {
+    /// The sink, as it describes itself.
+    pub description: String,
+    /// Rows written as Spark counts them: −1 for sinks of its first kind (files, memory). The real
+    /// count is `rows` in [`SinkProgress::metrics`].
+    pub num_output_rows: i64,
+    /// The sink's own metrics: `rows` and `hash` of what was published.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, String>,
+}
+
+impl StreamingQueryProgress {
+    /// The JSON in one line.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The JSON over several lines.
+    #[must_use]
+    pub fn pretty_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Rows that the sink published, where it can tell.
+    #[must_use]
+    pub fn rows_published(&self) -> Option<u64> {
+        self.sink.metrics.get("rows").and_then(|rows| rows.parse().ok())
+    }
+}
+
+/// An offset as a JSON value; a text where it is not JSON.
+#[must_use]
+pub fn offset_json(offset: &Offset) -> Value {
+    serde_json::from_str(offset.json()).unwrap_or_else(|_| Value::String(offset.json().to_owned()))
+}
+
+/// Milliseconds since 1970 as ISO 8601 with milliseconds, UTC: `2026-11-29T13:45:47.591Z`.
+#[must_use]
+pub fn iso_ms(ms: i64) -> String {
+    match chrono::DateTime::from_timestamp_millis(ms) {
+        Some(time) => time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        None => format!("{ms} ms"),
+    }
+}
+
+fn not_a_number() -> f64 {
+    f64::NAN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn not_finite(rate: &f64) -> bool {
+    !rate.is_finite()
+}

@@ -1,0 +1,208 @@
+//! A session: settings, tables, connectors and the queries that run in it.
+
+use crate::conf::RuntimeConf;
+use crate::fault::from_datafusion;
+use crate::frame::DataFrame;
+use crate::reader::DataStreamReader;
+use crate::stores::StoreOpener;
+use crate::streams::{StreamingQueryManager, Streams};
+use crate::tasks::Tasks;
+use crate::timer::{SystemTimer, Timer};
+use datafusion::execution::context::SessionContext;
+use datafusion::prelude::SessionConfig;
+use onefold_connector::{SinkSpec, SourceSpec};
+use onefold_types::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// The sources and sinks that a session knows by name.
+#[derive(Clone, Copy)]
+pub struct Connectors {
+    /// Sources, by name in `format("…")`.
+    pub sources: &'static [&'static SourceSpec],
+    /// Sinks, by name in `format("…")`.
+    pub sinks: &'static [&'static SinkSpec],
+}
+
+/// Settings, tables and queries, as Spark's `SparkSession`. Cheap to clone; all clones are one
+/// session. All calls block; they may be made from any thread, also from threads of an async
+/// runtime (which they block).
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) inner: Arc<SessionInner>,
+}
+
+pub(crate) struct SessionInner {
+    pub(crate) connectors: Connectors,
+    pub(crate) conf: RuntimeConf,
+    pub(crate) context: SessionContext,
+    pub(crate) stores: StoreOpener,
+    pub(crate) streams: Arc<Streams>,
+    pub(crate) tasks: Tasks,
+    pub(crate) timer: Arc<dyn Timer>,
+}
+
+/// Makes a [`Session`].
+pub struct SessionBuilder {
+    connectors: Connectors,
+    conf: Vec<(String, String)>,
+    stores: StoreOpener,
+    threads: Option<usize>,
+    timer: Arc<dyn Timer>,
+}
+
+impl SessionBuilder {
+    /// Sets a runtime setting (`spark.sql.…`, `onefold.…`).
+    #[must_use]
+    pub fn conf(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.conf.push((name.into(), value.into()));
+        self
+    }
+
+    /// How many threads run queries; by default as many as the machine has processors.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Another clock (tests).
+    #[must_use]
+    pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
+        self.timer = timer;
+        self
+    }
+
+    /// Another way to open checkpoints (tests).
+    #[must_use]
+    pub fn stores(mut self, stores: StoreOpener) -> Self {
+        self.stores = stores;
+        self
+    }
+
+    /// The session.
+    ///
+    /// # Errors
+    /// Invalid, for a setting whose value is not of its kind; Unavailable, when no thread starts.
+    pub fn build(self) -> Result<Session> {
+        let conf = RuntimeConf::default();
+        for (name, value) in self.conf {
+            conf.set(name, value)?;
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let context = context(&conf, self.threads.unwrap_or(processors))?;
+        let inner = SessionInner {
+            connectors: self.connectors,
+            conf,
+            context,
+            stores: self.stores,
+            streams: Arc::new(Streams::new()),
+            tasks: Tasks::new(self.threads.unwrap_or(processors))?,
+            timer: self.timer,
+        };
+        Ok(Session { inner: Arc::new(inner) })
+    }
+}
+
+/// The planner's context: names keep their case, times are in the session's zone.
+fn context(conf: &RuntimeConf, partitions: usize) -> Result<SessionContext> {
+    let zone = conf.get("spark.sql.session.timeZone").unwrap_or_else(|| "UTC".to_owned());
+    let mut config = SessionConfig::new()
+        .with_target_partitions(partitions.max(1))
+        .with_information_schema(true);
+    let options = config.options_mut();
+    options.sql_parser.enable_ident_normalization = false;
+    options.set("datafusion.execution.time_zone", &zone).map_err(|error| {
+        Error::invalid(format!("spark.sql.session.timeZone `{zone}` is no time zone"))
+            .because(error)
+    })?;
+    Ok(SessionContext::new_with_config(config))
+}
+
+impl Session {
+    /// Starts to make a session with these connectors. Programs call `onefold::session()`, which
+    /// knows the bundled ones.
+    #[must_use]
+    pub fn builder(connectors: Connectors) -> SessionBuilder {
+        SessionBuilder {
+            connectors,
+            conf: Vec::new(),
+            stores: crate::stores::default_opener(),
+            threads: None,
+            timer: Arc::new(SystemTimer),
+        }
+    }
+
+    /// The runtime settings.
+    #[must_use]
+    pub fn conf(&self) -> &RuntimeConf {
+        &self.inner.conf
+    }
+
+    /// Begins to describe a stream.
+    #[must_use]
+    pub fn read_stream(&self) -> DataStreamReader {
+        DataStreamReader::new(self.clone())
+    }
+
+    /// A frame from SQL over the session's tables and views. A view made of a stream may be read.
+    ///
+    /// # Errors
+    /// Invalid, with the parser's or the planner's reason.
+    pub fn sql(&self, text: &str) -> Result<DataFrame> {
+        let context = self.inner.context.clone();
+        let text = text.to_owned();
+        let frame = self
+            .inner
+            .tasks
+            .wait(async move { context.sql(&text).await.map_err(from_datafusion) })?;
+        Ok(DataFrame::new(self.clone(), frame))
+    }
+
+    /// A table or view of the session, for example what a memory sink holds under its query's name.
+    ///
+    /// # Errors
+    /// Invalid, when there is none of this name.
+    pub fn table(&self, name: &str) -> Result<DataFrame> {
+        let context = self.inner.context.clone();
+        let reference = datafusion::common::TableReference::bare(name);
+        let frame = self
+            .inner
+            .tasks
+            .wait(async move { context.table(reference).await.map_err(from_datafusion) })?;
+        Ok(DataFrame::new(self.clone(), frame))
+    }
+
+    /// The queries of this session.
+    #[must_use]
+    pub fn streams(&self) -> StreamingQueryManager {
+        StreamingQueryManager::new(self.clone())
+    }
+
+    /// The planner's context, for functions and tables of one's own.
+    #[must_use]
+    pub fn context(&self) -> &SessionContext {
+        &self.inner.context
+    }
+
+    /// Stops all queries, each cleanly.
+    ///
+    /// # Errors
+    /// The first that a query met while stopping.
+    pub fn stop(&self) -> Result<()> {
+        let mut first = Ok(());
+        for query in self.streams().active() {
+            let stopped = query.stop();
+            if first.is_ok() {
+                first = stopped;
+            }
+        }
+        first
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("conf", &self.inner.conf).finish_non_exhaustive()
+    }
+}

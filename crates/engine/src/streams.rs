@@ -1,0 +1,149 @@
+//! The queries of a session.
+
+use crate::listener::{ListenerBus, ListenerId, StreamingQueryListener};
+use crate::query::{QueryShared, StreamingQuery};
+use crate::session::Session;
+use onefold_types::{Error, QueryId, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The queries of a session, as Spark's `StreamingQueryManager`.
+#[derive(Debug, Clone)]
+pub struct StreamingQueryManager {
+    session: Session,
+}
+
+/// The registry behind it.
+pub(crate) struct Streams {
+    active: Mutex<Vec<Arc<QueryShared>>>,
+    ended: watch::Sender<Ended>,
+    pub(crate) listeners: ListenerBus,
+}
+
+/// Ends since the last reset.
+#[derive(Debug, Clone, Default)]
+struct Ended {
+    count: u64,
+    first_error: Option<(onefold_types::ErrorKind, String)>,
+}
+
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Streams {
+            active: Mutex::default(),
+            ended: watch::Sender::new(Ended::default()),
+            listeners: ListenerBus::new(),
+        }
+    }
+
+    fn active(&self) -> MutexGuard<'_, Vec<Arc<QueryShared>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a query in.
+    ///
+    /// # Errors
+    /// Invalid, when its name is taken; the run that has its id, when there is one.
+    pub(crate) fn register(&self, query: &Arc<QueryShared>) -> Result<(), Taken> {
+        let mut active = self.active();
+        if let Some(other) = active.iter().find(|other| other.id == query.id) {
+            return Err(Taken::Id(Arc::clone(other)));
+        }
+        if let Some(name) = &query.name
+            && active.iter().any(|other| other.name.as_ref() == Some(name))
+        {
+            return Err(Taken::Name(Error::invalid(format!(
+                "a query named `{name}` runs already in this session; stop it or choose another \
+                 name"
+            ))));
+        }
+        active.push(Arc::clone(query));
+        Ok(())
+    }
+
+    /// Lets a query that ended go.
+    pub(crate) fn deregister(&self, query: &QueryShared, error: Option<&Error>) {
+        self.active().retain(|other| other.run_id != query.run_id);
+        self.ended.send_modify(|ended| {
+            ended.count = ended.count.saturating_add(1);
+            if let (None, Some(error)) = (&ended.first_error, error) {
+                ended.first_error = Some((error.kind(), error.chain()));
+            }
+        });
+    }
+}
+
+/// Why a query cannot be taken in.
+pub(crate) enum Taken {
+    /// Another run of the same query is active.
+    Id(Arc<QueryShared>),
+    /// Another query has the name.
+    Name(Error),
+}
+
+impl StreamingQueryManager {
+    pub(crate) fn new(session: Session) -> Self {
+        StreamingQueryManager { session }
+    }
+
+    fn streams(&self) -> &Streams {
+        &self.session.inner.streams
+    }
+
+    fn handle(&self, shared: &Arc<QueryShared>) -> StreamingQuery {
+        StreamingQuery { session: self.session.clone(), shared: Arc::clone(shared) }
+    }
+
+    /// The queries that run now.
+    #[must_use]
+    pub fn active(&self) -> Vec<StreamingQuery> {
+        self.streams().active().iter().map(|shared| self.handle(shared)).collect()
+    }
+
+    /// The running query with this id.
+    #[must_use]
+    pub fn get(&self, id: QueryId) -> Option<StreamingQuery> {
+        self.streams().active().iter().find(|shared| shared.id == id).map(|it| self.handle(it))
+    }
+
+    /// Waits until any query of the session has ended since the last
+    /// [`StreamingQueryManager::reset_terminated`] (or since the session began), or for at most
+    /// `limit`; true when one has.
+    ///
+    /// # Errors
+    /// The first by which one of them ended.
+    pub fn await_any_termination(&self, limit: Option<Duration>) -> Result<bool> {
+        let mut ended = self.streams().ended.subscribe();
+        let seen = self.session.inner.tasks.wait_for(
+            async move {
+                // The sender lives as long as the session, which `self` holds.
+                match ended.wait_for(|ended| ended.count > 0).await {
+                    Ok(ended) => Ok(ended.first_error.clone()),
+                    Err(_) => Ok(None),
+                }
+            },
+            limit,
+        )?;
+        match seen {
+            None => Ok(false),
+            Some(None) => Ok(true),
+            Some(Some((kind, text))) => Err(Error::new(kind, text)),
+        }
+    }
+
+    /// Forgets the queries that have ended.
+    pub fn reset_terminated(&self) {
+        self.streams().ended.send_modify(|ended| *ended = Ended::default());
+    }
+
+    /// Adds a listener.
+    pub fn add_listener(&self, listener: Arc<dyn StreamingQueryListener>) -> ListenerId {
+        self.streams().listeners.add(listener)
+    }
+
+    /// Removes a listener.
+    pub fn remove_listener(&self, id: ListenerId) {
+        self.streams().listeners.remove(id);
+    }
+}
