@@ -1,8 +1,11 @@
 //! Describing a stream to read.
 
+use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::session::Session;
 use arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::logical_expr::UNNAMED_TABLE;
 use onefold_connector::{Options, SourceDefinition, SourceRequest, SourceSpec};
 use onefold_types::{Error, OptionMap, Result};
 use std::sync::Arc;
@@ -116,9 +119,7 @@ impl DataStreamReader {
         let schema = match self.schema.take() {
             None => None,
             Some(SchemaText::Ready(schema)) => Some(schema),
-            Some(SchemaText::Text(text)) => {
-                return Err(Error::internal(format!("schemas are not read yet: {text}")));
-            }
+            Some(SchemaText::Text(text)) => Some(onefold_plan::schema::parse_schema(&text)?),
         };
         let what = format!("source `{}`", spec.name);
         let options = Options::check(&what, spec.options, std::mem::take(&mut self.options))?;
@@ -135,7 +136,14 @@ impl DataStreamReader {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
-        Err(Error::internal(format!("streams are not planned yet: {definition:?}")))
+        let table = onefold_plan::stream::StreamTable::new(self.name, definition);
+        let source = datafusion::datasource::provider_as_source(Arc::new(table));
+        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, source, None)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(from_datafusion)?;
+        let state = self.session.inner.context.state();
+        let frame = datafusion::prelude::DataFrame::new(state, plan);
+        Ok(DataFrame::new(self.session, frame))
     }
 
     fn spec(&self) -> Result<&'static SourceSpec> {
