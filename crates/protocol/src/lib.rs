@@ -2,9 +2,10 @@
 //!
 //! *Why separate:* it does no I/O and reads no clock, so that all crashes and all interleavings of
 //! two drivers can be tried exhaustively.
-//! *What always holds:* the functions of [`invariants`].
+//! *What always holds:* the functions of the search in `tests/it`.
 //! *What it is not:* it opens no file; the engine gathers the facts and carries out the decision.
 //! *Where to start:* [`recovery::decide`], then [`record`].
 
+pub mod conf;
 pub mod record;
 pub mod recovery;

@@ -1,10 +1,13 @@
 //! The records that stand in a checkpoint, and their exact bytes.
+//!
+//! Each has `parse` and `encode`. None ends with a newline, as in Spark.
 
 mod commit;
 mod generation;
 mod intent;
 mod metadata;
 mod prepared;
+mod text;
 
 pub use commit::Commit;
 pub use generation::GenerationRecord;

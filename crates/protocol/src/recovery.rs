@@ -1,23 +1,33 @@
 //! What to do next, from what is found: a pure function.
 
+mod stop;
+
+pub use stop::StopReason;
+
 use crate::record::{Commit, Intent, Prepared};
-use onefold_types::{BatchId, Mark, Published};
+use onefold_types::{BatchId, Mark, Published, QueryId};
 
 /// What was found in the checkpoint and in the sink.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
+    /// The query that asks, so that another query's mark is recognised; `None` where only the
+    /// checkpoint is looked at.
+    pub query: Option<QueryId>,
     /// Whether `metadata` exists.
     pub metadata_found: bool,
     /// Ids of files in `offsets/`, ascending.
     pub intent_ids: Vec<BatchId>,
     /// Ids of files in `commits/`, ascending.
     pub commit_ids: Vec<BatchId>,
-    /// The newest intent, and the one before it.
+    /// The newest intent.
     pub last_intent: Option<Intent>,
     /// The intent before the newest.
     pub intent_before: Option<Intent>,
     /// The newest commit.
     pub last_commit: Option<Commit>,
+    /// Whether the sink remembers what it published. One that does not (console, noop) may have
+    /// published the newest intent or not: the batch runs again.
+    pub sink_keeps_marks: bool,
     /// The newest batch that the sink holds.
     pub mark: Option<Published>,
     /// The prepared record that the sink's mark names, if there is one.
@@ -53,36 +63,135 @@ pub enum Next {
     Stop(StopReason),
 }
 
-/// Why a checkpoint cannot go on, each with what it means and which command repairs it.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// Offsets or commits without `metadata`.
-    MetadataMissing,
-    /// An id is missing between two others.
-    Hole {
-        /// `offsets` or `commits`.
-        folder: &'static str,
-        /// The missing batch.
-        batch: BatchId,
-    },
-    /// The sink holds a batch that this checkpoint never intended.
-    SinkAhead {
-        /// The sink's mark.
-        mark: Mark,
-        /// The newest intent.
-        last_intent: Option<BatchId>,
-    },
-    /// The checkpoint committed batches that the sink does not hold.
-    SinkBehind {
-        /// The sink's mark.
-        mark: Option<Mark>,
-        /// The newest commit.
-        last_commit: BatchId,
-    },
-    /// The sink holds another query's mark.
-    ForeignMark {
-        /// The sink's mark.
-        mark: Mark,
-    },
+/// Decides what a driver does next. Total: every combination of facts has an answer.
+#[must_use]
+pub fn decide(facts: &Facts) -> Next {
+    decided(facts).unwrap_or_else(Next::Stop)
 }
+
+fn decided(facts: &Facts) -> Result<Next, StopReason> {
+    let last_intent = facts.intent_ids.last().copied();
+    let last_commit = facts.commit_ids.last().copied();
+    check_logs(facts, last_intent, last_commit)?;
+    check_mark(facts, last_intent, last_commit)?;
+    let Some(newest) = last_intent else {
+        return Ok(Next::Plan { batch: BatchId::FIRST });
+    };
+    if last_commit == Some(newest) {
+        return Ok(Next::Plan { batch: newest.next() });
+    }
+    if facts.last_intent.as_ref().is_some_and(|intent| intent.control_batch_info.is_some()) {
+        return Err(StopReason::ControlBatch { batch: newest });
+    }
+    match facts.mark {
+        Some(published) if facts.sink_keeps_marks && published.mark.batch == newest => {
+            adopt(facts, newest, published)
+        }
+        _ => Ok(Next::RunAgain { batch: newest }),
+    }
+}
+
+/// The logs by themselves: identity, holes, order.
+fn check_logs(
+    facts: &Facts,
+    last_intent: Option<BatchId>,
+    last_commit: Option<BatchId>,
+) -> Result<(), StopReason> {
+    if !facts.metadata_found && (last_intent.is_some() || last_commit.is_some()) {
+        return Err(StopReason::MetadataMissing);
+    }
+    if let Some(batch) = hole(&facts.intent_ids) {
+        return Err(StopReason::Hole { folder: "offsets", batch });
+    }
+    if let Some(batch) = hole(&facts.commit_ids) {
+        return Err(StopReason::Hole { folder: "commits", batch });
+    }
+    let Some(newest) = last_intent else {
+        return match last_commit {
+            Some(commit) => Err(StopReason::CommitWithoutIntent { commit, last_intent: None }),
+            None => Ok(()),
+        };
+    };
+    match last_commit {
+        Some(commit) if commit > newest => {
+            Err(StopReason::CommitWithoutIntent { commit, last_intent })
+        }
+        Some(commit) if commit == newest => Ok(()),
+        // A batch can only run again from the end of the one before.
+        _ if newest > BatchId::FIRST && facts.intent_ids.len() < 2 => {
+            let batch = newest.previous().unwrap_or(BatchId::FIRST);
+            Err(StopReason::Hole { folder: "offsets", batch })
+        }
+        Some(commit) if commit.next() == newest => Ok(()),
+        Some(commit) => Err(StopReason::Hole { folder: "commits", batch: commit.next() }),
+        None if newest == BatchId::FIRST => Ok(()),
+        None => Err(StopReason::Hole { folder: "commits", batch: BatchId::FIRST }),
+    }
+}
+
+/// The sink against the logs: `last commit ≤ mark ≤ last intent`, and the mark is this query's.
+fn check_mark(
+    facts: &Facts,
+    last_intent: Option<BatchId>,
+    last_commit: Option<BatchId>,
+) -> Result<(), StopReason> {
+    if !facts.sink_keeps_marks {
+        return Ok(());
+    }
+    let mark: Option<Mark> = facts.mark.map(|published| published.mark);
+    if let Some(mark) = mark {
+        let foreign = facts.query.zip(mark.query).is_some_and(|(ours, theirs)| ours != theirs);
+        if foreign {
+            return Err(StopReason::ForeignMark { mark });
+        }
+        if last_intent.is_none_or(|newest| mark.batch > newest) {
+            return Err(StopReason::SinkAhead { mark, last_intent });
+        }
+    }
+    match last_commit {
+        Some(commit) if mark.is_none_or(|mark| mark.batch < commit) => {
+            Err(StopReason::SinkBehind { mark, last_commit: commit })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The commit of a batch that is published already: nothing is computed.
+fn adopt(facts: &Facts, batch: BatchId, published: Published) -> Result<Next, StopReason> {
+    let prepared = facts.prepared.as_ref().filter(|record| {
+        record.batch == batch && Some(record.generation) == published.mark.generation
+    });
+    if facts.needs_prepared && prepared.is_none() {
+        return Err(StopReason::PreparedMissing { mark: published.mark });
+    }
+    let version = facts.last_commit.as_ref().map_or(1, |commit| commit.version);
+    let commit = Commit {
+        version,
+        next_batch_watermark_ms: match prepared {
+            Some(record) => record.next_batch_watermark_ms,
+            None => watermark_ms(facts),
+        },
+        state_unique_ids: (version == 2).then(|| "{}".to_owned()),
+        generation: published.mark.generation,
+        totals: published.totals.or(prepared.map(|record| record.totals)),
+    };
+    Ok(Next::AdoptCommit { batch, published, commit })
+}
+
+/// A query without state carries its watermark on unchanged.
+fn watermark_ms(facts: &Facts) -> i64 {
+    let intended = facts.last_intent.as_ref().map(|intent| intent.batch_watermark_ms);
+    let committed = facts.last_commit.as_ref().map(|commit| commit.next_batch_watermark_ms);
+    intended.max(committed).unwrap_or(0)
+}
+
+/// The first id that is missing between two others.
+fn hole(ids: &[BatchId]) -> Option<BatchId> {
+    ids.iter()
+        .zip(ids.iter().skip(1))
+        .find(|(id, next)| id.next() != **next)
+        .map(|(id, _)| id.next())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! `_onefold/generations/G`: who drives the checkpoint.
 
-use onefold_types::{Generation, Nonce};
+use super::text::not_json;
+use onefold_types::{Generation, Nonce, Result};
 use serde::{Deserialize, Serialize};
 
 /// The content of `_onefold/generations/G`: one JSON object.
@@ -24,4 +25,21 @@ pub struct GenerationRecord {
     /// secret.
     #[serde(default)]
     pub definition: serde_json::Value,
+}
+
+impl GenerationRecord {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// Corrupt, when it is not the JSON of this record.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| not_json("generation record", 1, error))
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        // A struct of plain fields and a JSON value always has a JSON text.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }

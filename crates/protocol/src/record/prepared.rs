@@ -1,6 +1,7 @@
 //! `_onefold/prepared/N-G`: what a batch computed, before it is published.
 
-use onefold_types::{BatchId, Generation, Totals};
+use super::text::{not_json, shortened};
+use onefold_types::{BatchId, Error, Generation, Result, Totals};
 use serde::{Deserialize, Serialize};
 
 /// The content of `_onefold/prepared/N-G`: a JSON object behind a checksum line.
@@ -17,4 +18,34 @@ pub struct Prepared {
     pub totals: Totals,
     /// State files by operator and partition, as the state store names them.
     pub state: serde_json::Value,
+}
+
+impl Prepared {
+    /// Reads the file's text: `v1 CRC32C` (eight hex digits over the rest), a newline, JSON.
+    ///
+    /// # Errors
+    /// Corrupt, when the checksum does not fit or the JSON is not this record.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (head, json) = text.split_once('\n').unwrap_or((text, ""));
+        if head != heading(json) {
+            return Err(Error::corrupt(format!(
+                "the checksum line of the prepared record is `{}`, but its content gives `{}`",
+                shortened(head),
+                heading(json)
+            )));
+        }
+        serde_json::from_str(json).map_err(|error| not_json("prepared record", 2, error))
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        // A struct of plain fields and a JSON value always has a JSON text.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        format!("{}\n{json}", heading(&json))
+    }
+}
+
+fn heading(json: &str) -> String {
+    format!("v1 {:08x}", crc32c::crc32c(json.as_bytes()))
 }

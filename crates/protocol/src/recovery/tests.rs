@@ -1,0 +1,170 @@
+use super::*;
+use crate::record::IntentVersion;
+use onefold_types::{ContentHash, Generation, Totals};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+const QUERY: QueryId = QueryId(Uuid::from_u128(1));
+
+fn intent() -> Intent {
+    Intent {
+        version: IntentVersion::V1,
+        batch_watermark_ms: 7,
+        batch_timestamp_ms: 0,
+        conf: BTreeMap::new(),
+        sources: Vec::new(),
+        notes: BTreeMap::new(),
+        query: Some(QUERY),
+        generation: Some(Generation(1)),
+        nonce: None,
+        source_metadata_info: None,
+        control_batch_info: None,
+    }
+}
+
+fn facts(intents: std::ops::Range<u64>, commits: std::ops::Range<u64>) -> Facts {
+    let committed = !commits.is_empty();
+    Facts {
+        query: Some(QUERY),
+        metadata_found: true,
+        last_intent: (!intents.is_empty()).then(intent),
+        intent_before: (intents.end > intents.start + 1).then(intent),
+        intent_ids: intents.map(BatchId).collect(),
+        commit_ids: commits.map(BatchId).collect(),
+        last_commit: committed.then(|| Commit {
+            version: 1,
+            next_batch_watermark_ms: 9,
+            state_unique_ids: None,
+            generation: None,
+            totals: None,
+        }),
+        sink_keeps_marks: true,
+        ..Facts::default()
+    }
+}
+
+fn marked(mut facts: Facts, batch: u64) -> Facts {
+    let mark = Mark { query: Some(QUERY), batch: BatchId(batch), generation: Some(Generation(3)) };
+    let totals = Some(Totals { rows: 4, hash: ContentHash(5) });
+    facts.mark = Some(Published { mark, totals });
+    facts
+}
+
+#[test]
+fn an_empty_checkpoint_plans_batch_zero_and_a_finished_one_the_next() {
+    let empty = Facts { sink_keeps_marks: true, ..Facts::default() };
+    assert_eq!(decide(&empty), Next::Plan { batch: BatchId(0) });
+    let done = marked(facts(0..3, 0..3), 2);
+    assert_eq!(decide(&done), Next::Plan { batch: BatchId(3) });
+}
+
+#[test]
+fn an_intent_that_is_not_published_runs_again() {
+    assert_eq!(decide(&facts(0..1, 0..0)), Next::RunAgain { batch: BatchId(0) });
+    let second = marked(facts(0..3, 0..2), 1);
+    assert_eq!(decide(&second), Next::RunAgain { batch: BatchId(2) });
+}
+
+#[test]
+fn a_published_batch_is_committed_from_its_mark() {
+    let Next::AdoptCommit { batch, commit, .. } = decide(&marked(facts(0..3, 0..2), 2)) else {
+        panic!("should adopt")
+    };
+    assert_eq!(batch, BatchId(2));
+    assert_eq!(commit.generation, Some(Generation(3)));
+    assert_eq!(commit.totals.map(|totals| totals.rows), Some(4));
+    assert_eq!(commit.next_batch_watermark_ms, 9);
+}
+
+#[test]
+fn a_mark_that_spark_left_is_adopted_without_totals() {
+    let mut found = marked(facts(0..4, 0..3), 3);
+    let mark = Mark { query: None, batch: BatchId(3), generation: None };
+    found.mark = Some(Published { mark, totals: None });
+    assert!(matches!(decide(&found), Next::AdoptCommit { commit, .. } if commit.totals.is_none()));
+}
+
+#[test]
+fn adopting_a_batch_with_state_needs_the_record_that_its_mark_names() {
+    let mut found = marked(facts(0..3, 0..2), 2);
+    found.needs_prepared = true;
+    assert!(matches!(decide(&found), Next::Stop(StopReason::PreparedMissing { .. })));
+    let mut prepared = Prepared {
+        batch: BatchId(2),
+        generation: Generation(2),
+        next_batch_watermark_ms: 77,
+        totals: Totals::default(),
+        state: serde_json::Value::Null,
+    };
+    found.prepared = Some(prepared.clone());
+    assert!(matches!(decide(&found), Next::Stop(StopReason::PreparedMissing { .. })));
+    prepared.generation = Generation(3);
+    found.prepared = Some(prepared);
+    assert!(matches!(
+        decide(&found),
+        Next::AdoptCommit { commit, .. } if commit.next_batch_watermark_ms == 77
+    ));
+}
+
+#[test]
+fn a_sink_without_marks_gets_the_newest_intent_again() {
+    let mut found = facts(0..3, 0..2);
+    found.sink_keeps_marks = false;
+    assert_eq!(decide(&found), Next::RunAgain { batch: BatchId(2) });
+    let mut done = facts(0..3, 0..3);
+    done.sink_keeps_marks = false;
+    assert_eq!(decide(&done), Next::Plan { batch: BatchId(3) });
+}
+
+#[test]
+fn what_does_not_fit_stops_with_its_reason() {
+    let mut lost = facts(0..2, 0..2);
+    lost.metadata_found = false;
+    assert_eq!(decide(&lost), Next::Stop(StopReason::MetadataMissing));
+
+    let mut holed = marked(facts(0..4, 0..4), 3);
+    holed.intent_ids.remove(1);
+    let hole = StopReason::Hole { folder: "offsets", batch: BatchId(1) };
+    assert_eq!(decide(&holed), Next::Stop(hole));
+
+    let behind = marked(facts(0..5, 0..2), 1);
+    let hole = StopReason::Hole { folder: "commits", batch: BatchId(2) };
+    assert_eq!(decide(&behind), Next::Stop(hole));
+
+    let alone = marked(facts(4..5, 2..4), 3);
+    let hole = StopReason::Hole { folder: "offsets", batch: BatchId(3) };
+    assert_eq!(decide(&alone), Next::Stop(hole));
+
+    assert!(matches!(
+        decide(&marked(facts(0..2, 0..3), 1)),
+        Next::Stop(StopReason::CommitWithoutIntent { .. })
+    ));
+    assert!(matches!(
+        decide(&marked(facts(0..2, 0..2), 2)),
+        Next::Stop(StopReason::SinkAhead { .. })
+    ));
+    assert!(matches!(decide(&facts(0..2, 0..2)), Next::Stop(StopReason::SinkBehind { .. })));
+    let mut foreign = marked(facts(0..2, 0..2), 1);
+    foreign.query = Some(QueryId(Uuid::from_u128(2)));
+    assert!(matches!(decide(&foreign), Next::Stop(StopReason::ForeignMark { .. })));
+
+    let mut control = marked(facts(0..2, 0..1), 0);
+    if let Some(intent) = control.last_intent.as_mut() {
+        intent.control_batch_info = Some("{}".into());
+    }
+    assert!(matches!(decide(&control), Next::Stop(StopReason::ControlBatch { .. })));
+}
+
+#[test]
+fn every_reason_tells_what_to_do() {
+    let mark = Mark { query: None, batch: BatchId(1), generation: None };
+    for reason in [
+        StopReason::MetadataMissing,
+        StopReason::Hole { folder: "offsets", batch: BatchId(1) },
+        StopReason::SinkAhead { mark, last_intent: None },
+        StopReason::SinkBehind { mark: None, last_commit: BatchId(1) },
+    ] {
+        let text = reason.to_string();
+        assert!(text.contains("onefold checkpoint") || text.contains("use the"), "{text}");
+    }
+}
