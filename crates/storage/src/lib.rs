@@ -6,8 +6,17 @@
 //! *What it is not:* it does not know what the bytes mean, nor what to do next.
 //! *Where to start:* [`Store`], then [`create_record`].
 
+#![deny(missing_docs)]
+
 pub mod crash;
+mod local;
+pub mod location;
+mod open;
 pub mod planted;
+mod record;
 mod store;
 
+pub use local::LocalStore;
+pub use open::open;
+pub use record::{Recorded, create_record};
 pub use store::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};

@@ -116,8 +116,17 @@ pub trait Store: Debug + Send + Sync {
     async fn list_deep(&self, folder: &str, hidden: bool) -> Result<Vec<Entry>>;
 
     /// Removes a file, and the checksum file (`.NAME.crc`) that Hadoop keeps beside it. A file
-    /// that is not there is fine. Needs no free space.
+    /// that is not there is fine. Needs no free space. When this returns, a power cut does not
+    /// bring the file back.
     async fn delete(&self, path: &str) -> Result<()>;
+
+    /// As [`Store::delete`] for many files, with one sync for each folder instead of each file.
+    async fn delete_all(&self, paths: &[String]) -> Result<()> {
+        for path in paths {
+            self.delete(path).await?;
+        }
+        Ok(())
+    }
 
     /// Starts a file that stays invisible until [`Store::reveal`]. `tag` is unique to the attempt
     /// and becomes part of the hidden name, which lies in the same folder and holds the whole
@@ -144,4 +153,10 @@ pub trait Store: Debug + Send + Sync {
     /// As [`Store::create`] with [`Durability::Now`], of a staged file that was written ahead:
     /// gives it its final name unless that is taken.
     async fn create_staged(&self, staged: &Staged) -> Result<Created, CreateError>;
+}
+
+/// The name of the checksum file that Hadoop keeps beside a file.
+pub(crate) fn sibling_checksum(path: &str) -> String {
+    let (folder, name) = crate::location::split_path(path);
+    crate::location::join_path(folder, &format!(".{name}.crc"))
 }
