@@ -1,9 +1,11 @@
 //! The bundled sources and sinks: one folder each, and the one list of them.
 
+pub mod file_sink;
+
 use onefold_connector::{SinkSpec, SourceSpec};
 
 /// Every source, by name in `format("…")`.
 pub static SOURCES: &[&SourceSpec] = &[];
 
 /// Every sink, by name in `format("…")`.
-pub static SINKS: &[&SinkSpec] = &[];
+pub static SINKS: &[&SinkSpec] = &[&file_sink::PARQUET];

@@ -1,0 +1,425 @@
+//! The manifest of a file sink: `_spark_metadata/N`, in Spark's format.
+//!
+//! One file a batch, `v1` and then one JSON object a line for each data file; every tenth batch is
+//! `N.compact` instead, which holds the lines of all batches before as well. The file of a batch
+//! *is* its mark: it is created once, after its data files have their final names. Its first line
+//! carries an extra field `onefold`, which Spark ignores.
+
+mod ahead;
+mod interval;
+mod line;
+
+pub(crate) use line::{Line, Note};
+
+use super::names::hidden;
+use ahead::Ahead;
+use bytes::Bytes;
+use line::{LineReader, parse_lines, render};
+use onefold_storage::planted::{Bug, planted};
+use onefold_storage::{CreateError, Created, Durability, Entry, Store};
+use onefold_types::{BatchId, Error, Generation, Mark, Published, QueryId, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// The manifest's folder, beside the data.
+pub(crate) const FOLDER: &str = "_spark_metadata";
+/// Bytes read at a time.
+const CHUNK: u64 = 1 << 20;
+/// Bytes at the end of a compact file that are looked at first for its newest batch.
+const TAIL: u64 = 64 << 10;
+
+/// What a file of the manifest is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// `N.compact`: it holds the batches before as well.
+    pub(crate) compact: bool,
+    /// Length in bytes; 0 where not known.
+    pub(crate) size: u64,
+    /// When it was created, milliseconds since 1970.
+    pub(crate) modified_ms: i64,
+}
+
+/// The files of a manifest by batch. Where a batch has both forms, the compact one counts.
+pub(crate) type Files = BTreeMap<BatchId, Form>;
+
+/// The path of a batch's file.
+pub(crate) fn path_of(batch: BatchId, compact: bool) -> String {
+    format!("{FOLDER}/{batch}{}", if compact { ".compact" } else { "" })
+}
+
+/// Lists a manifest. Names that are not of the manifest are left out.
+pub(crate) async fn list(store: &dyn Store) -> Result<Files> {
+    Ok(sort(store.list(FOLDER).await?))
+}
+
+/// Lists a manifest, and the hidden files that processes left in its folder.
+pub(crate) async fn list_with_leftovers(store: &dyn Store) -> Result<(Files, Vec<String>)> {
+    let (hidden, seen): (Vec<Entry>, Vec<Entry>) =
+        store.list_deep(FOLDER, true).await?.into_iter().partition(|e| hidden(&e.path));
+    Ok((sort(seen), hidden.into_iter().map(|entry| entry.path).collect()))
+}
+
+fn sort(entries: Vec<Entry>) -> Files {
+    let mut files = Files::new();
+    for entry in entries {
+        let name = entry.path.rsplit('/').next().unwrap_or_default();
+        let (number, compact) = match name.strip_suffix(".compact") {
+            Some(number) => (number, true),
+            None => (name, false),
+        };
+        let Ok(batch) = number.parse::<u64>() else { continue };
+        if number != batch.to_string() {
+            continue;
+        }
+        let form = Form { compact, size: entry.size, modified_ms: entry.modified_ms };
+        let slot = files.entry(BatchId(batch)).or_insert(form);
+        if compact {
+            *slot = form;
+        }
+    }
+    files
+}
+
+/// The newest batch of a manifest, as its mark.
+pub(crate) async fn newest(store: &dyn Store, files: &Files) -> Result<Option<Newest>> {
+    let Some((batch, form)) = files.last_key_value() else { return Ok(None) };
+    let lines = newest_lines(store, *batch, *form).await?;
+    let strangers = lines.iter().filter_map(|line| line.data_file(store.url()).map(|f| f.query));
+    let writer = strangers.last();
+    let own = of_batch(*batch, form.compact, lines, store.url());
+    Ok(Some(Newest { published: published(*batch, &own), writer }))
+}
+
+/// The newest batch of a manifest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newest {
+    /// Its mark and totals.
+    pub(crate) published: Published,
+    /// The query that the names of its files tell, also where the mark does not.
+    pub(crate) writer: Option<QueryId>,
+}
+
+/// The mark that the lines of one batch tell.
+pub(crate) fn published(batch: BatchId, lines: &[Line]) -> Published {
+    let note = lines.iter().find_map(|line| line.onefold.as_ref());
+    Published {
+        mark: Mark {
+            query: note.map(|note| note.query),
+            batch,
+            generation: note.map(|note| note.generation),
+        },
+        totals: note.map(Note::totals),
+    }
+}
+
+/// The lines of one batch; `None` if the manifest does not hold it (any more).
+pub(crate) async fn lines_of(
+    store: &dyn Store,
+    files: &Files,
+    batch: BatchId,
+) -> Result<Option<Vec<Line>>> {
+    if let Some(form) = files.get(&batch)
+        && !form.compact
+    {
+        let path = path_of(batch, false);
+        let bytes = store.read(&path).await?.ok_or_else(|| gone(store, &path))?;
+        return Ok(Some(parse_lines(store.url(), &path, &bytes)?));
+    }
+    let Some((holder, form)) =
+        files.range(batch..).find(|(_, form)| form.compact).map(|(id, form)| (*id, *form))
+    else {
+        return Ok(None);
+    };
+    let path = path_of(holder, form.compact);
+    let mut lines = Vec::new();
+    let mut reader = LineReader::new(store, &path);
+    // Names tell the batch of all lines that Onefold wrote, cheaply.
+    let name = format!("-b{batch}-g");
+    while let Some(text) = reader.next().await? {
+        let text = String::from_utf8_lossy(&text);
+        if text.contains(&name) {
+            lines.push(Line::parse(store.url(), &path, &text)?);
+        }
+    }
+    let lines = of_batch(batch, true, lines, store.url());
+    Ok((holder == batch || !lines.is_empty()).then_some(lines))
+}
+
+/// Of a compact file's lines, those of one batch.
+fn of_batch(batch: BatchId, compact: bool, lines: Vec<Line>, root: &str) -> Vec<Line> {
+    if !compact {
+        return lines;
+    }
+    lines
+        .into_iter()
+        .filter(|line| line.data_file(root).is_some_and(|file| file.batch == batch))
+        .collect()
+}
+
+/// The lines of a manifest's newest file that can belong to its own batch: all of a plain file, and
+/// the last ones of a compact file.
+async fn newest_lines(store: &dyn Store, batch: BatchId, form: Form) -> Result<Vec<Line>> {
+    let path = path_of(batch, form.compact);
+    let mut length = TAIL;
+    while form.compact && length < form.size {
+        let start = form.size - length;
+        let bytes = store.read_range(&path, start, length).await?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line is most likely cut.
+        let mut lines = Vec::new();
+        for text in text.lines().skip(1) {
+            lines.push(Line::parse(store.url(), &path, text)?);
+        }
+        let reaches_back = lines
+            .first()
+            .is_some_and(|line| line.data_file(store.url()).is_none_or(|f| f.batch != batch));
+        if reaches_back {
+            return Ok(lines);
+        }
+        length = length.saturating_mul(4);
+    }
+    let bytes = store.read(&path).await?.ok_or_else(|| gone(store, &path))?;
+    parse_lines(store.url(), &path, &bytes)
+}
+
+fn gone(store: &dyn Store, path: &str) -> Error {
+    Error::corrupt(format!(
+        "{}/{path} was listed but is gone: something else deletes from this manifest; stop it and \
+         restore the file from a backup",
+        store.url()
+    ))
+}
+
+/// What stays of old lines when the manifest is compacted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Retention {
+    /// Lines of files that are older, in milliseconds, are left out.
+    pub(crate) age_ms: Option<u64>,
+    /// Lines of batches older than this many are left out.
+    pub(crate) batches: Option<u64>,
+}
+
+/// What a create of a mark did.
+#[derive(Debug)]
+pub(crate) enum Marked {
+    /// The mark is ours.
+    Ours,
+    /// The batch was published by another; these are its lines.
+    Theirs(Vec<Line>),
+}
+
+/// The manifest of one query's output, for its driver.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    query: QueryId,
+    generation: Generation,
+    interval: u64,
+    retention: Retention,
+    /// Held while the next compact file is prepared, so that marks wait for that.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Files,
+    ahead: Option<Ahead>,
+}
+
+impl Manifest {
+    /// Takes over a manifest whose files were listed.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        query: QueryId,
+        generation: Generation,
+        files: Files,
+        interval_wanted: u64,
+        retention: Retention,
+    ) -> Self {
+        let interval = interval::effective(&files, interval_wanted);
+        let state = Mutex::new(State { files, ahead: None });
+        Manifest {
+            inner: Arc::new(Inner { store, query, generation, interval, retention, state }),
+        }
+    }
+
+    /// Lists the manifest anew and tells its newest batch.
+    pub(crate) async fn refresh(&self) -> Result<Option<Newest>> {
+        let files = list(self.inner.store.as_ref()).await?;
+        let newest = newest(self.inner.store.as_ref(), &files).await?;
+        self.inner.state.lock().await.files = files;
+        Ok(newest)
+    }
+
+    /// The lines of a batch, if the manifest holds it: one look, without a listing.
+    pub(crate) async fn look(&self, batch: BatchId) -> Result<Option<Vec<Line>>> {
+        let store = self.inner.store.as_ref();
+        let compact = self.inner.compacts(batch);
+        let Some(entry) = store.stat(&path_of(batch, compact)).await? else { return Ok(None) };
+        let form = Form { compact, size: entry.size, modified_ms: entry.modified_ms };
+        lines_of(store, &Files::from([(batch, form)]), batch).await
+    }
+
+    /// The lines of a batch, wherever the manifest holds them.
+    pub(crate) async fn lines_of(&self, batch: BatchId) -> Result<Option<Vec<Line>>> {
+        let files = self.inner.state.lock().await.files.clone();
+        match lines_of(self.inner.store.as_ref(), &files, batch).await? {
+            Some(lines) => Ok(Some(lines)),
+            // Compacted meanwhile, by another process.
+            None => {
+                let files = list(self.inner.store.as_ref()).await?;
+                lines_of(self.inner.store.as_ref(), &files, batch).await
+            }
+        }
+    }
+
+    /// Creates the mark of a batch.
+    ///
+    /// # Errors
+    /// Unknown, when the mark may be there or not: look before acting.
+    pub(crate) async fn mark(&self, batch: BatchId, lines: &[Line], now_ms: i64) -> Result<Marked> {
+        let inner = &self.inner;
+        let mut state = inner.state.lock().await;
+        let compact = inner.compacts(batch);
+        let path = path_of(batch, compact);
+        let text = render(lines)?;
+        let size = text.len() as u64;
+        let (created, size) = if compact {
+            let previous = batch.previous();
+            let mut ahead = state.ahead.take();
+            if ahead.as_ref().is_none_or(|ahead| ahead.batch != batch) {
+                ahead = None;
+            }
+            let files = &state.files;
+            let ahead = inner.bring(ahead, batch, previous, files, now_ms).await?;
+            let staged = ahead.close(lines).await?;
+            let created = inner.store.create_staged(&staged).await;
+            if !matches!(created, Ok(Created::New)) {
+                // Nobody sees it; an object store dropped it with the refused create.
+                let _ = inner.store.delete(&staged.held_as).await;
+            }
+            (created, staged.size)
+        } else {
+            (inner.store.create(&path, Bytes::from(text), Durability::Now).await, size)
+        };
+        let found = match created {
+            Ok(Created::New) => {
+                state.files.insert(batch, Form { compact, size, modified_ms: now_ms });
+                return Ok(Marked::Ours);
+            }
+            Ok(Created::Exists(bytes)) => bytes,
+            Err(CreateError::NotDone(error)) => return Err(error),
+            Err(CreateError::MaybeDone(error)) => {
+                return Err(Error::unknown(format!(
+                    "whether {}/{path} was created is not known; start the query again, which \
+                     looks first",
+                    inner.store.url()
+                ))
+                .because(error));
+            }
+        };
+        if planted(Bug::PublishWithoutReadingMark) {
+            return Ok(Marked::Ours);
+        }
+        let found = parse_lines(inner.store.url(), &path, &found)?;
+        let found = of_batch(batch, compact, found, inner.store.url());
+        let mark = published(batch, &found).mark;
+        state.files.insert(batch, Form { compact, size: 0, modified_ms: now_ms });
+        if mark.query == Some(inner.query) && mark.generation == Some(inner.generation) {
+            return Ok(Marked::Ours);
+        }
+        Ok(Marked::Theirs(found))
+    }
+
+    /// Goes on with the next compact file in the background. Marks wait while it does.
+    pub(crate) fn prepare(&self, published: BatchId, now_ms: i64) {
+        let inner = Arc::clone(&self.inner);
+        let next = inner.next_compaction(published.next());
+        tokio::spawn(async move {
+            let mut state = inner.state.lock().await;
+            let ahead = state.ahead.take().filter(|ahead| ahead.batch == next);
+            // Far from it a run may well end before, and then the copy was for nothing.
+            if ahead.is_none() && next.0 - published.0 > inner.interval.div_ceil(2) {
+                return;
+            }
+            match inner.bring(ahead, next, Some(published), &state.files, now_ms).await {
+                Ok(ahead) => state.ahead = Some(ahead),
+                // The batch that needs it tries again, and says it if that fails too.
+                Err(error) => tracing::warn!(
+                    error = %error.chain(),
+                    "the next compact manifest cannot be prepared yet"
+                ),
+            }
+        });
+    }
+
+    /// Waits for what [`Manifest::prepare`] began and throws it away.
+    pub(crate) async fn close(&self) {
+        let ahead = self.inner.state.lock().await.ahead.take();
+        if let Some(ahead) = ahead {
+            ahead.abandon().await;
+        }
+    }
+
+    /// Deletes files that compact ones replace, of batches before `keep_from`, if they were there
+    /// for `delay_ms`, so that a reader that listed them can still read them.
+    pub(crate) async fn purge(&self, keep_from: BatchId, now_ms: i64, delay_ms: i64) -> Result<()> {
+        let inner = &self.inner;
+        let mut state = inner.state.lock().await;
+        let compact =
+            state.files.range(..keep_from).rev().find(|(_, form)| form.compact).map(|(id, _)| *id);
+        let Some(compact) = compact else { return Ok(()) };
+        let old: Vec<(BatchId, Form)> = state
+            .files
+            .range(..compact)
+            .filter(|(_, form)| form.modified_ms <= now_ms.saturating_sub(delay_ms))
+            .map(|(id, form)| (*id, *form))
+            .collect();
+        for (batch, form) in old {
+            inner.store.delete(&path_of(batch, form.compact)).await?;
+            state.files.remove(&batch);
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn compacts(&self, batch: BatchId) -> bool {
+        (batch.0 + 1).is_multiple_of(self.interval)
+    }
+
+    /// The first batch from `batch` on that compacts.
+    fn next_compaction(&self, batch: BatchId) -> BatchId {
+        BatchId((batch.0 / self.interval + 1).saturating_mul(self.interval) - 1)
+    }
+
+    /// Brings a compact file that is being written up to batch `through`, included; starts it if
+    /// there is none.
+    async fn bring(
+        &self,
+        ahead: Option<Ahead>,
+        batch: BatchId,
+        through: Option<BatchId>,
+        files: &Files,
+        now_ms: i64,
+    ) -> Result<Ahead> {
+        let store = self.store.as_ref();
+        let mut ahead = match ahead {
+            Some(ahead) => ahead,
+            None => {
+                let tag = format!("{}-g{}", self.query, self.generation);
+                Ahead::start(store, batch, &tag, self.retention, now_ms).await?
+            }
+        };
+        if let Some(through) = through {
+            ahead.copy(store, files, through).await?;
+        }
+        Ok(ahead)
+    }
+}

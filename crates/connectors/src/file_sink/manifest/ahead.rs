@@ -1,0 +1,153 @@
+//! The next compact file, written while batches before it run.
+
+use super::super::names::DataFile;
+use super::line::{LineReader, VERSION, push};
+use super::{CHUNK, Files, Line, Retention, path_of};
+use bytes::Bytes;
+use onefold_storage::{Staged, StagedWriter, Store};
+use onefold_types::{BatchId, Error, Result};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// A compact file that nobody sees yet. It holds the lines of all batches before `next`; the batch
+/// that owns it appends its own and gives it its name. Memory stays bounded however long it is.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    /// The batch whose mark it will be.
+    pub(super) batch: BatchId,
+    writer: Box<dyn StagedWriter>,
+    /// The first batch that it does not hold.
+    next: BatchId,
+    rule: Rule,
+}
+
+/// Which lines stay.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    oldest_ms: Option<i64>,
+    oldest_batch: Option<BatchId>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Aged<'a> {
+    #[serde(borrow)]
+    path: Cow<'a, str>,
+    modification_time: i64,
+}
+
+impl Rule {
+    fn keeps(self, line: &str, file: &str) -> Result<bool> {
+        if self.oldest_ms.is_none() && self.oldest_batch.is_none() {
+            return Ok(true);
+        }
+        let line: Aged = serde_json::from_str(line).map_err(|e| {
+            Error::corrupt(format!(
+                "{file} holds a line that is not an entry of a file sink's manifest; restore it \
+                 from a backup"
+            ))
+            .because(e)
+        })?;
+        let young = self.oldest_ms.is_none_or(|oldest| line.modification_time >= oldest);
+        let recent = self.oldest_batch.is_none_or(|oldest| {
+            DataFile::parse(&line.path).is_none_or(|file| file.batch >= oldest)
+        });
+        Ok(young && recent)
+    }
+}
+
+impl Ahead {
+    pub(super) async fn start(
+        store: &dyn Store,
+        batch: BatchId,
+        tag: &str,
+        retention: Retention,
+        now_ms: i64,
+    ) -> Result<Ahead> {
+        let mut writer = store.stage(&path_of(batch, true), tag).await?;
+        writer.write(Bytes::from_static(VERSION.as_bytes())).await?;
+        let age = retention.age_ms.map(|age| i64::try_from(age).unwrap_or(i64::MAX));
+        let rule = Rule {
+            oldest_ms: age.map(|age| now_ms.saturating_sub(age)),
+            oldest_batch: retention
+                .batches
+                .map(|count| BatchId((batch.0 + 1).saturating_sub(count))),
+        };
+        Ok(Ahead { batch, writer, next: BatchId::FIRST, rule })
+    }
+
+    /// Copies the lines of all batches up to `through`, included.
+    pub(super) async fn copy(
+        &mut self,
+        store: &dyn Store,
+        files: &Files,
+        through: BatchId,
+    ) -> Result<()> {
+        if self.next == BatchId::FIRST {
+            let compact = files.range(..=through).rev().find(|(_, form)| form.compact);
+            if let Some((batch, form)) = compact {
+                self.copy_file(store, &path_of(*batch, form.compact)).await?;
+                self.next = batch.next();
+            }
+        }
+        while self.next <= through {
+            self.copy_file(store, &path_of(self.next, false)).await?;
+            self.next = self.next.next();
+        }
+        Ok(())
+    }
+
+    async fn copy_file(&mut self, store: &dyn Store, path: &str) -> Result<()> {
+        let file = format!("{}/{path}", store.url());
+        let mut lines = LineReader::new(store, path);
+        let mut first = true;
+        let mut copied: Vec<u8> = Vec::new();
+        while let Some(line) = lines.next().await.map_err(|e| missing(&file, e))? {
+            if std::mem::take(&mut first) {
+                if line.trim_ascii_end() != VERSION.as_bytes() {
+                    return Err(missing(&file, Error::corrupt("its first line is not `v1`")));
+                }
+                continue;
+            }
+            if line.is_empty() || !self.rule.keeps(&String::from_utf8_lossy(&line), &file)? {
+                continue;
+            }
+            copied.push(b'\n');
+            copied.extend_from_slice(&line);
+            if copied.len() as u64 >= CHUNK {
+                self.writer.write(Bytes::from(std::mem::take(&mut copied))).await?;
+            }
+        }
+        if first {
+            return Err(missing(&file, Error::corrupt("it is empty")));
+        }
+        if !copied.is_empty() {
+            self.writer.write(Bytes::from(copied)).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends the lines of the batch itself and makes the file durable, still unseen.
+    pub(super) async fn close(mut self, lines: &[Line]) -> Result<Staged> {
+        let mut text = String::new();
+        for line in lines {
+            push(&mut text, line)?;
+        }
+        self.writer.write(Bytes::from(text)).await?;
+        self.writer.finish().await
+    }
+
+    /// Throws it away.
+    pub(super) async fn abandon(self) {
+        // What stays is hidden, and the next recovery removes it.
+        let _ = self.writer.abandon().await;
+    }
+}
+
+fn missing(file: &str, cause: Error) -> Error {
+    Error::corrupt(format!(
+        "{file} is needed to compact the manifest but cannot be read; restore it from a backup, or \
+         write to a new output folder"
+    ))
+    .because(cause)
+}
