@@ -147,7 +147,14 @@ impl SinkDefinition for FileSinkDefinition {
         let (files, leftovers) = manifest::list_with_leftovers(store.as_ref()).await?;
         let newest = manifest::newest(store.as_ref(), &files).await?;
         ownership::check(store.as_ref(), newest.as_ref(), &context).await?;
-        store.delete_all(&leftovers).await?;
+        // Of a process that died while it wrote here; Hadoop's checksum files are none of them.
+        let leftovers: Vec<String> = leftovers
+            .into_iter()
+            .filter(|path| path.ends_with(".tmp") || path.ends_with(".staged"))
+            .collect();
+        if !leftovers.is_empty() {
+            store.delete_all(&leftovers).await?;
+        }
         let interval = setting(&context.conf, "spark.sql.streaming.fileSink.log.compactInterval");
         let retention = Retention {
             age_ms: self.options.retention_ms,
@@ -182,7 +189,7 @@ impl SinkDefinition for FileSinkDefinition {
             time_zone,
             clock: context.clock,
             cleanup_delay_ms: i64::try_from(delay).unwrap_or(i64::MAX),
-            state: Mutex::new(State { shared_to: context.last_intent, ..State::default() }),
+            state: Mutex::new(State::shared_to(context.last_intent)),
         }))
     }
 }

@@ -358,5 +358,5 @@ mod tests {
     }
 
     /// Changing this breaks `onefold verify` on every existing checkpoint.
-    const PINNED: &str = "0";
+    const PINNED: &str = "0000000000000001541ea7d0a0915417";
 }

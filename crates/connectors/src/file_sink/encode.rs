@@ -51,6 +51,7 @@ impl Encoding {
             Format::Parquet => {
                 Ok(Box::new(ParquetEncoder::new(schema, self.parquet.clone(), folder)?))
             }
+            other => Err(onefold_types::Error::invalid(other.name())),
         }
     }
 }

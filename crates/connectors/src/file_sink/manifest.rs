@@ -359,14 +359,6 @@ impl Manifest {
         });
     }
 
-    /// Waits for what [`Manifest::prepare`] began and throws it away.
-    pub(crate) async fn close(&self) {
-        let ahead = self.inner.state.lock().await.ahead.take();
-        if let Some(ahead) = ahead {
-            ahead.abandon().await;
-        }
-    }
-
     /// Deletes files that compact ones replace, of batches before `keep_from`, if they were there
     /// for `delay_ms`, so that a reader that listed them can still read them.
     pub(crate) async fn purge(&self, keep_from: BatchId, now_ms: i64, delay_ms: i64) -> Result<()> {

@@ -24,7 +24,6 @@ use tokio::task::JoinHandle;
 const SORT_BYTES: usize = 128 << 20;
 
 /// A sort that takes rows while others are written.
-#[derive(Debug)]
 pub(crate) struct Rest {
     rows: mpsc::Sender<RecordBatch>,
     sorted: JoinHandle<Result<Primed>>,

@@ -8,7 +8,6 @@ use super::options::FileOptions;
 use super::partitioning::empty_folder;
 use super::stage::{Stager, stage_empty};
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt};
 use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{Entry, Staged, Store};
@@ -42,9 +41,16 @@ pub(crate) struct FileSink {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Batches up to this one may have files of another driver.
-    pub(super) shared_to: Option<BatchId>,
+    shared_to: Option<BatchId>,
     /// What each attempt of this process staged.
     staged: HashMap<Attempt, Vec<Staged>>,
+}
+
+impl State {
+    /// Other drivers may have written batches up to this one.
+    pub(super) fn shared_to(batch: Option<BatchId>) -> State {
+        State { shared_to: batch, ..State::default() }
+    }
 }
 
 /// [`StagedOutput::detail`] of this sink.
@@ -83,20 +89,23 @@ impl FileSink {
 
     /// Facts of revealed files, in order, as lines of the manifest.
     async fn lines(&self, staged: &[Staged]) -> Result<Vec<Line>> {
-        futures::stream::iter(staged)
-            .map(|file| async move {
-                let entry = self.store.stat(&file.path).await?.ok_or_else(|| {
-                    Error::unknown(format!(
-                        "{}/{} was written but is gone: another driver took it out of sight",
-                        self.store.url(),
-                        file.path
-                    ))
-                })?;
-                Ok(Line::add(self.store.url(), &file.path, entry.size, entry.modified_ms))
-            })
-            .buffered(LOOKS)
-            .try_collect()
-            .await
+        let mut lines = Vec::with_capacity(staged.len());
+        for some in staged.chunks(LOOKS) {
+            let looks = some.iter().map(|file| self.line(file));
+            lines.extend(futures::future::try_join_all(looks).await?);
+        }
+        Ok(lines)
+    }
+
+    async fn line(&self, file: &Staged) -> Result<Line> {
+        let entry = self.store.stat(&file.path).await?.ok_or_else(|| {
+            Error::unknown(format!(
+                "{}/{} was written but is gone: another driver took it out of sight",
+                self.store.url(),
+                file.path
+            ))
+        })?;
+        Ok(Line::add(self.store.url(), &file.path, entry.size, entry.modified_ms))
     }
 
     /// The files to publish; an empty one where there are none, since a mark needs a line.

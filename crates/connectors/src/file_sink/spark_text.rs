@@ -130,8 +130,8 @@ pub(crate) fn in_zone(micros: i64, zone: Tz) -> DateTime<Tz> {
 
 /// A day counted from 1970.
 pub(crate) fn day(days: i32) -> NaiveDate {
-    NaiveDateTime::UNIX_EPOCH
-        .date()
+    DateTime::UNIX_EPOCH
+        .date_naive()
         .checked_add_signed(TimeDelta::days(days.into()))
         .unwrap_or(NaiveDate::MAX)
 }

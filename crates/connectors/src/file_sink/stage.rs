@@ -11,7 +11,6 @@ use onefold_connector::{Attempt, RowStream};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{Staged, StagedWriter, Store};
 use onefold_types::{Error, Result, Totals};
-use std::sync::Arc;
 
 /// Files that are written at the same time at most. Rows of further folders wait, sorted, until
 /// these are done.

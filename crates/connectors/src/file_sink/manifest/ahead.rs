@@ -136,12 +136,6 @@ impl Ahead {
         self.writer.write(Bytes::from(text)).await?;
         self.writer.finish().await
     }
-
-    /// Throws it away.
-    pub(super) async fn abandon(self) {
-        // What stays is hidden, and the next recovery removes it.
-        let _ = self.writer.abandon().await;
-    }
 }
 
 fn missing(file: &str, cause: Error) -> Error {

@@ -1,0 +1,11 @@
+//! Integration tests of the bundled connectors.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "a test that stumbles must stop"
+)]
+
+mod sink;

@@ -1,0 +1,4 @@
+//! The sinks, against real stores.
+
+mod parquet;
+mod rig;
