@@ -9,6 +9,8 @@
 //! *Where to start:* [`Source`], [`Sink`], then the option tables in [`options`].
 
 mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod options;
 mod sink;
 mod source;

@@ -80,11 +80,7 @@ fn define(format: Format, request: SinkRequest) -> Result<Arc<dyn SinkDefinition
     }
     let options = Arc::new(FileOptions::read(format, &request.options)?);
     let store = onefold_storage::open(&path, &OptionMap::new())?;
-    Ok(Arc::new(FileSinkDefinition {
-        options,
-        partition_by: request.partition_by,
-        store,
-    }))
+    Ok(Arc::new(FileSinkDefinition { options, partition_by: request.partition_by, store }))
 }
 
 /// A file sink as part of a query's definition.
@@ -106,15 +102,12 @@ pub fn define_over(
 ) -> Result<Arc<dyn SinkDefinition>> {
     let formats =
         [Format::Parquet, Format::Json, Format::Csv, Format::Text, Format::Avro, Format::Orc];
-    let format = formats.into_iter().find(|format| format.name() == spec.name).ok_or_else(|| {
-        Error::invalid(format!("`{}` is not a sink of files", spec.name))
-    })?;
+    let format = formats
+        .into_iter()
+        .find(|format| format.name() == spec.name)
+        .ok_or_else(|| Error::invalid(format!("`{}` is not a sink of files", spec.name)))?;
     let options = Arc::new(FileOptions::read(format, &request.options)?);
-    Ok(Arc::new(FileSinkDefinition {
-        options,
-        partition_by: request.partition_by.clone(),
-        store,
-    }))
+    Ok(Arc::new(FileSinkDefinition { options, partition_by: request.partition_by.clone(), store }))
 }
 
 #[async_trait]

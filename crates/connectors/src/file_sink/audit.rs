@@ -44,7 +44,8 @@ pub(crate) async fn totals(
         }
         let options = Arc::clone(options);
         let sum = tokio::task::spawn_blocking(move || read_back(&file, &path, &options));
-        let sum = sum.await.map_err(|e| Error::internal("reading back was cut off").because(e))??;
+        let sum =
+            sum.await.map_err(|e| Error::internal("reading back was cut off").because(e))??;
         totals = totals.plus(sum);
     }
     Ok(Some(totals))

@@ -24,11 +24,7 @@ impl Columns {
     /// # Errors
     /// Invalid: a column of `partitionBy` is missing, named twice or nested, no column is left for
     /// the files, two columns share a name, or a type that the format cannot hold.
-    pub(crate) fn split(
-        format: Format,
-        rows: &Schema,
-        partition_by: &[String],
-    ) -> Result<Columns> {
+    pub(crate) fn split(format: Format, rows: &Schema, partition_by: &[String]) -> Result<Columns> {
         reject_twins(rows)?;
         let mut folders: Vec<(usize, String)> = Vec::new();
         for name in partition_by {
@@ -73,7 +69,10 @@ impl Columns {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.file_from.len());
         for (at, field) in self.file_from.iter().zip(self.file.fields()) {
             let Some(column) = rows.columns().get(*at) else {
-                return Err(Error::internal(format!("rows came without column `{}`", field.name())));
+                return Err(Error::internal(format!(
+                    "rows came without column `{}`",
+                    field.name()
+                )));
             };
             columns.push(fit(column, field)?);
         }

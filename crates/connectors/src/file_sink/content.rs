@@ -184,9 +184,7 @@ fn hashes(column: &ArrayRef) -> Result<Vec<u64>> {
         DataType::Time32(_) => {
             primitive::<Time32MillisecondType>(column, |v| wide(i64::from(v).wrapping_mul(1_000)))
         }
-        DataType::Time64(TimeUnit::Microsecond) => {
-            primitive::<Time64MicrosecondType>(column, wide)
-        }
+        DataType::Time64(TimeUnit::Microsecond) => primitive::<Time64MicrosecondType>(column, wide),
         DataType::Time64(_) => {
             primitive::<Time64NanosecondType>(column, |v| wide(v.div_euclid(1_000)))
         }

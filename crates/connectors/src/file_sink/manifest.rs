@@ -244,9 +244,7 @@ impl Manifest {
     ) -> Self {
         let interval = interval::effective(&files, interval_wanted);
         let state = Mutex::new(State { files, ahead: None });
-        Manifest {
-            inner: Arc::new(Inner { store, query, generation, interval, retention, state }),
-        }
+        Manifest { inner: Arc::new(Inner { store, query, generation, interval, retention, state }) }
     }
 
     /// Lists the manifest anew and tells its newest batch.

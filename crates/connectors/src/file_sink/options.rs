@@ -55,7 +55,11 @@ pub(crate) static COMMON: &[OptionSpec] = &[
         OptionKind::Count { min: 1, max: u64::MAX },
         "batches older than this many leave the manifest when it is compacted",
     ),
-    OptionSpec::new("timeZone", OptionKind::Text, "time zone of times as text; default the session's"),
+    OptionSpec::new(
+        "timeZone",
+        OptionKind::Text,
+        "time zone of times as text; default the session's",
+    ),
 ];
 
 const TIME_FORMATS: [OptionSpec; 3] = [
@@ -74,23 +78,21 @@ const TEXT_COMPRESSION: OptionSpec =
         .default("none");
 
 /// Options of the Parquet sink.
-pub(crate) static PARQUET: &[OptionSpec] = &[
-    OptionSpec::new(
-        "compression",
-        OptionKind::Choice(&[
-            "none",
-            "uncompressed",
-            "snappy",
-            "gzip",
-            "lz4",
-            "lz4_raw",
-            "zstd",
-            "brotli",
-        ]),
-        "codec of pages",
-    )
-    .default("snappy"),
-];
+pub(crate) static PARQUET: &[OptionSpec] = &[OptionSpec::new(
+    "compression",
+    OptionKind::Choice(&[
+        "none",
+        "uncompressed",
+        "snappy",
+        "gzip",
+        "lz4",
+        "lz4_raw",
+        "zstd",
+        "brotli",
+    ]),
+    "codec of pages",
+)
+.default("snappy")];
 
 /// Options of the JSON sink.
 pub(crate) static JSON: &[OptionSpec] = &[
@@ -100,8 +102,7 @@ pub(crate) static JSON: &[OptionSpec] = &[
     TIME_FORMATS[0],
     TIME_FORMATS[1],
     TIME_FORMATS[2],
-    OptionSpec::new("ignoreNullFields", OptionKind::Bool, "leave null fields out")
-        .default("true"),
+    OptionSpec::new("ignoreNullFields", OptionKind::Bool, "leave null fields out").default("true"),
 ];
 
 /// Options of the CSV sink.
@@ -143,24 +144,20 @@ pub(crate) static CSV: &[OptionSpec] = &[
 pub(crate) static TEXT: &[OptionSpec] = &[TEXT_COMPRESSION, LINE_SEP, ENCODING];
 
 /// Options of the Avro sink.
-pub(crate) static AVRO: &[OptionSpec] = &[
-    OptionSpec::new(
-        "compression",
-        OptionKind::Choice(&["uncompressed", "snappy", "deflate", "bzip2", "xz", "zstandard"]),
-        "codec of blocks",
-    )
-    .default("snappy"),
-];
+pub(crate) static AVRO: &[OptionSpec] = &[OptionSpec::new(
+    "compression",
+    OptionKind::Choice(&["uncompressed", "snappy", "deflate", "bzip2", "xz", "zstandard"]),
+    "codec of blocks",
+)
+.default("snappy")];
 
 /// Options of the ORC sink.
-pub(crate) static ORC: &[OptionSpec] = &[
-    OptionSpec::new(
-        "compression",
-        OptionKind::Choice(&["none", "uncompressed", "snappy", "zlib", "lz4", "zstd"]),
-        "codec of stripes",
-    )
-    .default("zstd"),
-];
+pub(crate) static ORC: &[OptionSpec] = &[OptionSpec::new(
+    "compression",
+    OptionKind::Choice(&["none", "uncompressed", "snappy", "zlib", "lz4", "zstd"]),
+    "codec of stripes",
+)
+.default("zstd")];
 
 /// The options of one file sink, read.
 #[derive(Debug, Clone)]

@@ -129,9 +129,12 @@ mod tests {
         let v: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
         let rows = RecordBatch::try_from_iter([("k", k), ("v", v)]).unwrap();
         let groups = by_folder(&rows, &[(0, "k".to_owned())], "UTC").unwrap();
-        assert_eq!(groups, vec![
-            ("k=a".to_owned(), vec![0, 3]),
-            ("k=__HIVE_DEFAULT_PARTITION__".to_owned(), vec![1, 2]),
-        ]);
+        assert_eq!(
+            groups,
+            vec![
+                ("k=a".to_owned(), vec![0, 3]),
+                ("k=__HIVE_DEFAULT_PARTITION__".to_owned(), vec![1, 2]),
+            ]
+        );
     }
 }

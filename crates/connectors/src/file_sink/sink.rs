@@ -11,15 +11,15 @@ use async_trait::async_trait;
 use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{Entry, Staged, Store};
-use onefold_types::{
-    BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals,
-};
+use onefold_types::{BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files looked at, at the same time.
 const LOOKS: usize = 16;
+/// Looks for leftovers of a batch before giving up.
+const SWEEPS: usize = 100;
 
 /// A file sink opened by one query.
 #[derive(Debug)]
@@ -77,9 +77,9 @@ impl FileSink {
         self.state().staged.entry(*attempt).or_default().extend_from_slice(files);
     }
 
-    /// The files of this query's batch in the output, with their names read.
-    async fn files_of(&self, batch: BatchId, hidden: bool) -> Result<Vec<(Entry, DataFile)>> {
-        let entries = self.store.list_deep("", hidden).await?;
+    /// The files of this query's batch that readers see, with their names read.
+    async fn files_of(&self, batch: BatchId) -> Result<Vec<(Entry, DataFile)>> {
+        let entries = self.store.list_deep("", false).await?;
         let ours = entries.into_iter().filter_map(|entry| {
             let file = DataFile::parse(&entry.path)?;
             (file.query == self.query && file.batch == batch).then_some((entry, file))
@@ -117,9 +117,8 @@ impl FileSink {
         let mut files = Vec::new();
         let mut totals = Totals::default();
         for output in outputs {
-            let detail: Detail = serde_json::from_value(output.detail).map_err(|e| {
-                Error::internal("staged output is not of the file sink").because(e)
-            })?;
+            let detail: Detail = serde_json::from_value(output.detail)
+                .map_err(|e| Error::internal("staged output is not of the file sink").because(e))?;
             files.extend(detail.files);
             totals = totals.plus(output.totals);
         }
@@ -144,20 +143,22 @@ impl FileSink {
         self.state().staged.remove(attempt);
         let published = manifest::published(attempt.batch, theirs);
         match published.mark.query {
-            Some(query) if query != self.query => Err(super::ownership::foreign(
-                self.store.url(),
-                published.mark,
-                self.query,
-            )),
+            Some(query) if query != self.query => {
+                Err(super::ownership::foreign(self.store.url(), published.mark, self.query))
+            }
             _ => Ok(published),
         }
     }
 
-    /// After a refused or failed step of publishing: a driver that was fenced meanwhile says so,
-    /// since what it met is the newer driver's work.
-    async fn or_fenced(&self, error: Error, fence: &dyn Fence) -> Error {
+    /// After a failed step of publishing before the mark: a driver that was fenced meanwhile says
+    /// so, since what it met is the newer driver's work, and takes its own files away.
+    async fn or_fenced(&self, attempt: &Attempt, error: Error, fence: &dyn Fence) -> Error {
         match fence.check().await {
-            Err(fenced) if fenced.kind() == ErrorKind::Fenced => fenced.because(error),
+            Err(fenced) if fenced.kind() == ErrorKind::Fenced => {
+                // Garbage at most: the newer driver removes what stays.
+                let _ = self.discard_staged(attempt).await;
+                fenced.because(error)
+            }
             _ => error,
         }
     }
@@ -182,7 +183,7 @@ impl Sink for FileSink {
         if self.manifest.look(batch).await?.is_some() {
             return Ok(());
         }
-        let files = self.files_of(batch, false).await?;
+        let files = self.files_of(batch).await?;
         let old: Vec<String> = files
             .into_iter()
             .filter(|(_, file)| file.generation < self.generation)
@@ -234,12 +235,12 @@ impl Sink for FileSink {
             return self.lost(attempt, &files, &theirs).await;
         }
         if let Err(error) = self.store.reveal(&files).await {
-            return Err(self.or_fenced(error, fence).await);
+            return Err(self.or_fenced(attempt, error, fence).await);
         }
         crash_point(CrashPoint::PublishBeforeMark);
         let mut lines = match self.lines(&files).await {
             Ok(lines) => lines,
-            Err(error) => return Err(self.or_fenced(error, fence).await),
+            Err(error) => return Err(self.or_fenced(attempt, error, fence).await),
         };
         if let Some(first) = lines.first_mut() {
             first.onefold = Some(Note {
@@ -279,17 +280,21 @@ impl Sink for FileSink {
         self.reveal_winner(&lines).await?;
         let root = self.store.url();
         let won: HashSet<String> = lines.iter().filter_map(|line| line.relative(root)).collect();
-        let lost: Vec<String> = self
-            .files_of_or_before(batch)
-            .await?
-            .into_iter()
-            .filter(|(entry, file)| {
-                let older = file.batch < batch && hidden(&entry.path);
-                (file.batch == batch && !won.contains(&entry.path)) || older
-            })
-            .map(|(entry, _)| entry.path)
-            .collect();
-        self.store.delete_all(&lost).await
+        // An older driver that still lives may give a file its final name between our look and
+        // our act, but each file once only: so look again until nothing is left.
+        for _ in 0..SWEEPS {
+            let lost = self.lost_files(batch, &won).await?;
+            if lost.is_empty() {
+                return Ok(());
+            }
+            self.store.delete_all(&lost).await?;
+        }
+        Err(Error::unavailable(format!(
+            "files of batch {batch} keep appearing in {} while they are removed; stop the other \
+             process that runs query {}",
+            self.store.url(),
+            self.query
+        )))
     }
 
     async fn discard(&self, attempt: &Attempt) -> Result<()> {
@@ -318,14 +323,18 @@ impl Sink for FileSink {
 }
 
 impl FileSink {
-    /// Files of this query's batches up to one, hidden ones included.
-    async fn files_of_or_before(&self, batch: BatchId) -> Result<Vec<(Entry, DataFile)>> {
+    /// Files of this query that belong to no published batch: those of the batch that are not
+    /// among the winner's, and hidden ones of batches before.
+    async fn lost_files(&self, batch: BatchId, won: &HashSet<String>) -> Result<Vec<String>> {
         let entries = self.store.list_deep("", true).await?;
-        let ours = entries.into_iter().filter_map(|entry| {
-            let file = DataFile::parse(&entry.path)?;
-            (file.query == self.query && file.batch <= batch).then_some((entry, file))
+        let lost = entries.into_iter().filter(|entry| {
+            DataFile::parse(&entry.path).is_some_and(|file| {
+                let older = file.batch < batch && hidden(&entry.path);
+                let beaten = file.batch == batch && !won.contains(&entry.path);
+                file.query == self.query && (beaten || older)
+            })
         });
-        Ok(ours.collect())
+        Ok(lost.map(|entry| entry.path).collect())
     }
 
     /// Brings files of the published batch back into sight that recovery had taken out of it.

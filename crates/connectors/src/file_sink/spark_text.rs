@@ -28,11 +28,8 @@ impl Texts {
     /// Invalid: a type without text, or a time zone that is not known.
     pub(crate) fn of(name: &str, column: &ArrayRef, time_zone: &str) -> Result<Texts> {
         let unfit = |e: arrow::error::ArrowError| {
-            Error::invalid(format!(
-                "column `{name}` of type {} has no text",
-                column.data_type()
-            ))
-            .because(e)
+            Error::invalid(format!("column `{name}` of type {} has no text", column.data_type()))
+                .because(e)
         };
         let to = |kind: DataType| cast(column, &kind).map_err(unfit);
         Ok(match column.data_type() {
@@ -157,8 +154,7 @@ pub(crate) fn timestamp(time: NaiveDateTime) -> String {
 
 fn time(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
-    let mut text =
-        format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let mut text = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
     push_fraction(&mut text, u32::try_from(micros.rem_euclid(1_000_000)).unwrap_or(0));
     text
 }

@@ -1,4 +1,6 @@
 //! The sinks, against real stores.
 
+mod conformance;
+mod faulty;
 mod parquet;
 mod rig;

@@ -187,9 +187,7 @@ mod tests {
         let line = Line::parse("file:///golden/l/output", "0", SPARK).unwrap();
         assert_eq!(
             line.relative("file:///golden/l/output").as_deref(),
-            Some(
-                "k=k 0%2Fx/part-00000-f5b7e470-200f-4a42-9325-ee602d0aac24.c000.snappy.parquet"
-            )
+            Some("k=k 0%2Fx/part-00000-f5b7e470-200f-4a42-9325-ee602d0aac24.c000.snappy.parquet")
         );
         let again = Line::add(
             "file:///golden/l/output",

@@ -129,11 +129,7 @@ impl Rig {
     }
 
     pub(crate) fn attempt(&self, batch: u64, generation: u64) -> Attempt {
-        Attempt {
-            query: self.query,
-            batch: BatchId(batch),
-            generation: Generation(generation),
-        }
+        Attempt { query: self.query, batch: BatchId(batch), generation: Generation(generation) }
     }
 
     /// Runs one batch through, up to the commit.
