@@ -1,0 +1,46 @@
+"""What every test gets: the command, and a pipeline that copies numbered events."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import Onefold
+from stream import Stream, stream_in
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_report_header() -> str:
+    return f"seed {seed()} (set ONEFOLD_SEED to repeat a run)"
+
+
+def seed() -> int:
+    """One number decides every random choice of a run."""
+    if "ONEFOLD_SEED" not in os.environ:
+        os.environ["ONEFOLD_SEED"] = str(int.from_bytes(os.urandom(4), "big"))
+    return int(os.environ["ONEFOLD_SEED"])
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """The command: `ONEFOLD_BIN`, or built here."""
+    if "ONEFOLD_BIN" in os.environ:
+        return Path(os.environ["ONEFOLD_BIN"]).resolve(strict=True)
+    build = ["cargo", "build", "--locked", "--package", "onefold-cli", "--features", "crash-points"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    return (ROOT / target / "debug" / "onefold").resolve(strict=True)
+
+
+@pytest.fixture
+def onefold(binary: Path, tmp_path: Path) -> Onefold:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    return Onefold(binary, logs)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    return stream_in(tmp_path / "stream")

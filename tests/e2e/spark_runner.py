@@ -1,0 +1,105 @@
+"""Runs a real PySpark (classic, two local threads) in a process of its own, on loopback only.
+
+`run_batches` continues a query of this shape on a checkpoint until all input that is there is done;
+`read_manifest` reads a sink's output the way Spark reads it. Each starts a JVM of its own, so that
+nothing of one run lives on in the next.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TIMEOUT_S = 240
+
+
+@dataclass
+class SparkQuery:
+    """JSON files → the given columns → Parquet files."""
+
+    input: Path
+    output: Path
+    checkpoint: Path
+    schema: str
+    columns: list[str]
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def run_batches(self) -> list[dict]:
+        """The progress of each batch of this run."""
+        return _in_child("run_batches", self._plain())
+
+    def read_manifest(self) -> list[dict]:
+        """All rows that Spark sees in the output."""
+        return _in_child("read_manifest", self._plain())
+
+    def _plain(self) -> dict:
+        plain = {key: str(getattr(self, key)) for key in ("input", "output", "checkpoint", "schema")}
+        return plain | {"columns": self.columns, "conf": self.conf}
+
+
+def _in_child(task: str, query: dict) -> list[dict]:
+    request = json.dumps({"task": task, "query": query})
+    env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    finished = subprocess.run(
+        [sys.executable, __file__, request],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert finished.returncode == 0, f"Spark failed at {task}:\n{finished.stderr[-6000:]}"
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def _session(conf: dict[str, str]):
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("onefold-e2e")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    for key, value in (settings | conf).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _run_batches(session, query: dict) -> list[dict]:
+    frame = (
+        session.readStream.schema(query["schema"])
+        .option("maxFilesPerTrigger", 1)
+        .json("file://" + query["input"])
+        .selectExpr(*query["columns"])
+    )
+    running = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", "file://" + query["checkpoint"])
+        .trigger(availableNow=True)
+        .start("file://" + query["output"])
+    )
+    running.awaitTermination()
+    return [json.loads(progress.json) for progress in running.recentProgress]
+
+
+def _read_manifest(session, query: dict) -> list[dict]:
+    return [json.loads(row) for row in session.read.parquet(query["output"]).toJSON().collect()]
+
+
+def _child(request: dict) -> None:
+    session = _session(request["query"]["conf"])
+    tasks = {"run_batches": _run_batches, "read_manifest": _read_manifest}
+    answer = tasks[request["task"]](session, request["query"])
+    session.stop()
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _child(json.loads(sys.argv[1]))
