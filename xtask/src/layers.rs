@@ -56,6 +56,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("onefold-testkit", &["onefold-types", "onefold-storage", "onefold-connector"]),
+    // Measures the public API beside plain DataFusion; nothing depends on it.
+    ("onefold-bench", &["onefold"]),
     ("xtask", &[]),
 ];
 

@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
+mod bench;
 mod ci;
 mod layers;
 mod run;
@@ -18,6 +19,7 @@ usage: cargo xtask COMMAND
 
   ci [--quick]        every gate in order; --quick leaves out docs, deny and the end-to-end tests
   e2e [PYTEST ARGS]   builds the onefold command and runs the end-to-end tests
+  bench files         throughput and cost of a batch, beside plain DataFusion, in a release build
   layers              refuses a dependency that the design does not allow";
 
 fn main() -> ExitCode {
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         None => ("", args.as_slice()),
     };
     let result = match command {
+        "bench" => bench::run(rest),
         "ci" => ci::gates(rest),
         "e2e" => ci::end_to_end(rest),
         "layers" => layers::check(),

@@ -97,7 +97,9 @@ pub fn local_path(url: &str) -> Result<Option<PathBuf>> {
         None => rest,
     };
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("{url} is relative; write file:///path or a plain path")));
+        return Err(Error::invalid(format!(
+            "{url} is relative; write file:///path or a plain path"
+        )));
     }
     Ok(Some(PathBuf::from(decode_path(path)?)))
 }

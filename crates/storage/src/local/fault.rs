@@ -14,10 +14,9 @@ pub(super) fn fault(act: &str, path: &Path, error: io::Error) -> Error {
                 format!("the disk is full: cannot {act} {path}; free space, then start again");
             return Error::new(ErrorKind::Unavailable, message).because(error);
         }
-        Io::PermissionDenied => (
-            ErrorKind::Invalid,
-            "; give this user the right to it or choose another path",
-        ),
+        Io::PermissionDenied => {
+            (ErrorKind::Invalid, "; give this user the right to it or choose another path")
+        }
         Io::ReadOnlyFilesystem => (ErrorKind::Invalid, "; choose a path that can be written"),
         Io::InvalidFilename => (ErrorKind::Invalid, "; choose a shorter name"),
         Io::NotADirectory => (ErrorKind::Invalid, "; a file is where a folder should be"),

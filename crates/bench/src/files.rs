@@ -1,0 +1,158 @@
+//! `files`: the spine's targets, each measured and printed with its target beside it.
+
+use crate::measure::{Report, child, child_counting_syncs, median};
+use crate::{Failure, data};
+use std::path::{Path, PathBuf};
+
+/// Rounds of the throughput comparison; each round runs both sides, in turn first.
+const ROUNDS: usize = 5;
+const BIG_FILES: u64 = 16;
+const BIG_ROWS: u64 = 150_000;
+/// Batches of the long run, and rows of each small file.
+const BATCHES: u64 = 10_000;
+const SMALL_ROWS: u64 = 10;
+/// Batches measured on a memory file system, where a sync costs nothing.
+const UNSYNCED_BATCHES: u64 = 500;
+const SYNC_BATCHES: u64 = 40;
+
+/// Measures and prints all.
+pub fn run() -> Result<(), Failure> {
+    let disk = tempfile::tempdir()?;
+    let memory = tempfile::tempdir_in("/dev/shm")?;
+    throughput(disk.path())?;
+    small_batch(memory.path())?;
+    syncs(disk.path())?;
+    long_run(disk.path())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Folders of one run: output and checkpoint, new.
+fn folders(root: &Path, name: &str) -> (String, String) {
+    let folder: PathBuf = root.join(name);
+    (text(&folder.join("out")), text(&folder.join("checkpoint")))
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "MISSED" }
+}
+
+fn throughput(root: &Path) -> Result<(), Failure> {
+    let input = root.join("big");
+    data::write(&input, BIG_FILES, BIG_ROWS, 0)?;
+    let input = text(&input);
+    let (mut plain, mut onefold): (Vec<Report>, Vec<Report>) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let (plain_out, _) = folders(root, &format!("plain-{round}"));
+        let (out, checkpoint) = folders(root, &format!("stream-{round}"));
+        let ours = ["child-stream", &input, &out, &checkpoint];
+        let theirs = ["child-plain", &input, &plain_out];
+        if round % 2 == 0 {
+            plain.push(child(&theirs)?);
+            onefold.push(child(&ours)?);
+        } else {
+            onefold.push(child(&ours)?);
+            plain.push(child(&theirs)?);
+        }
+    }
+    let seconds = |runs: &[Report]| median(&runs.iter().map(|it| it.seconds).collect::<Vec<_>>());
+    let peak =
+        |runs: &[Report]| median(&runs.iter().map(|it| it.peak_kib as f64).collect::<Vec<_>>());
+    let rows = |runs: &[Report]| runs.first().map_or(0, |it| it.rows);
+    if rows(&plain) != rows(&onefold) {
+        let (plain, onefold) = (rows(&plain), rows(&onefold));
+        return Err(format!("plain DataFusion wrote {plain} rows, Onefold {onefold}").into());
+    }
+    let speed = seconds(&plain) / seconds(&onefold);
+    let space = peak(&onefold) / peak(&plain);
+    println!(
+        "JSON -> filter, project -> Parquet, {} rows in {BIG_FILES} files, median of {ROUNDS}:",
+        BIG_FILES * BIG_ROWS
+    );
+    println!("  plain DataFusion {:.3} s, peak {:.0} MiB", seconds(&plain), peak(&plain) / 1024.0);
+    println!(
+        "  Onefold          {:.3} s, peak {:.0} MiB",
+        seconds(&onefold),
+        peak(&onefold) / 1024.0
+    );
+    println!("  throughput ratio {speed:.2} (target at least 0.85: {})", verdict(speed >= 0.85));
+    println!("  peak memory ratio {space:.2} (target at most 1.30: {})", verdict(space <= 1.3));
+    Ok(())
+}
+
+fn small_batch(root: &Path) -> Result<(), Failure> {
+    let input = root.join("unsynced");
+    data::write(&input, UNSYNCED_BATCHES, SMALL_ROWS, 0)?;
+    let (out, checkpoint) = folders(root, "unsynced-run");
+    let report = child(&["child-batches", &text(&input), &out, &checkpoint])?;
+    let settled: Vec<f64> = report.batch_ms.iter().skip(50).copied().collect();
+    let cost = median(&settled);
+    println!("one small file a batch, on a memory file system ({UNSYNCED_BATCHES} batches):");
+    println!("  median {cost:.2} ms beyond syncs (target at most 5: {})", verdict(cost <= 5.0));
+    Ok(())
+}
+
+fn syncs(root: &Path) -> Result<(), Failure> {
+    // Two runs of different length: the difference is the cost of the batches alone.
+    let mut counts = Vec::new();
+    for (name, batches) in [("few", SYNC_BATCHES), ("more", 2 * SYNC_BATCHES)] {
+        let input = root.join(format!("sync-{name}"));
+        data::write(&input, batches, SMALL_ROWS, 0)?;
+        let (out, checkpoint) = folders(root, &format!("sync-{name}-run"));
+        let log = root.join(format!("{name}.strace"));
+        let args = ["child-batches", &text(&input), &out, &checkpoint];
+        counts.push(child_counting_syncs(&args, &log)?.1);
+    }
+    let (Some(few), Some(more)) = (counts.first(), counts.get(1)) else { return Ok(()) };
+    let each = (more - few) as f64 / SYNC_BATCHES as f64;
+    // A durable create syncs its file and its folder.
+    let creates = each / 2.0;
+    println!("syncs of a stateless batch with one output file, compactions included:");
+    println!(
+        "  {each:.2} fsync calls = {creates:.2} creates (target at most 4: {})",
+        verdict(creates <= 4.5)
+    );
+    Ok(())
+}
+
+fn long_run(root: &Path) -> Result<(), Failure> {
+    let input = root.join("long");
+    data::write(&input, BATCHES, SMALL_ROWS, 0)?;
+    let (out, checkpoint) = folders(root, "long-run");
+    let report = child(&["child-batches", &text(&input), &out, &checkpoint])?;
+    let window = |from: usize| {
+        let values: Vec<f64> = report.batch_ms.iter().skip(from).take(100).copied().collect();
+        median(&values)
+    };
+    let (early, late) = (window(100), window(report.batch_ms.len().saturating_sub(100)));
+    let resident: Vec<u64> = report.resident_kib.iter().skip(1_000).copied().collect();
+    let at_1000 = resident.first().copied().unwrap_or(0) as f64;
+    let largest = resident.iter().copied().max().unwrap_or(0) as f64;
+    let growth = largest / at_1000 - 1.0;
+    let restart = report.restart_seconds.unwrap_or(f64::NAN);
+    println!("{} batches of one small file, on disk:", report.batch_ms.len());
+    println!(
+        "  whole run {:.1} s; a batch: median {early:.2} ms at the 100th, {late:.2} ms at the end",
+        report.seconds
+    );
+    println!(
+        "  last as fast as the 100th: ratio {:.2} (target about 1: {})",
+        late / early,
+        verdict(late / early <= 1.15)
+    );
+    println!(
+        "  resident {:.0} MiB at batch 1,000, at most {:.0} MiB after: {:+.1} % (target within 10 %: {})",
+        at_1000 / 1024.0,
+        largest / 1024.0,
+        growth * 100.0,
+        verdict(growth <= 0.10)
+    );
+    println!(
+        "  restart on that checkpoint {:.0} ms (target under 300: {})",
+        restart * 1e3,
+        verdict(restart < 0.3)
+    );
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Measures Onefold beside plain DataFusion: every figure is a ratio or a cost taken in one run.
+//!
+//! Each measured thing runs in a child process of its own (this program with a hidden
+//! subcommand), so that peak memory is its own and nothing is warm from the one before.
+//!
+//! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
+//! printed as missed.
+//! *Where to start:* [`files`].
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
+
+mod data;
+mod files;
+mod measure;
+mod plain;
+mod stream;
+
+use std::process::ExitCode;
+
+/// What any step can fail with: a bench reports the text and stops.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["files"] => files::run(),
+        ["child-plain", input, output] => plain::run(input, output),
+        ["child-stream", input, output, checkpoint] => stream::drain(input, output, checkpoint),
+        ["child-batches", input, output, checkpoint] => stream::batches(input, output, checkpoint),
+        _ => Err("usage: onefold-bench files".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
