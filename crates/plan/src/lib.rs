@@ -11,6 +11,8 @@
 //! [`schema::parse_schema`].
 
 mod failure;
+pub mod functions;
 pub mod pipeline;
 pub mod schema;
+pub mod sql;
 pub mod stream;

@@ -2,6 +2,7 @@
 
 use arrow::datatypes::SchemaRef;
 use onefold_types::OptionMap;
+use std::collections::BTreeMap;
 
 /// A place in the user's file; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,52 @@ pub enum Statement {
     View(View),
     /// `CREATE STREAMING TABLE`: one query.
     Table(StreamingTable),
+}
+
+impl Statement {
+    /// The name that it gives to a table or view.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Statement::Set { .. } => None,
+            Statement::View(view) => Some(&view.name),
+            Statement::Table(table) => Some(&table.name),
+        }
+    }
+
+    /// Where it begins.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self {
+            Statement::Set { place, .. } => *place,
+            Statement::View(view) => view.place,
+            Statement::Table(table) => table.place,
+        }
+    }
+}
+
+impl Pipeline {
+    /// The tables, each of which is a query of its own.
+    pub fn tables(&self) -> impl Iterator<Item = &StreamingTable> {
+        self.statements.iter().filter_map(|statement| match statement {
+            Statement::Table(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    /// The settings that hold for a table: those of `SET` statements before it, last one wins.
+    #[must_use]
+    pub fn settings(&self, table: &StreamingTable) -> BTreeMap<String, String> {
+        self.statements
+            .iter()
+            .filter_map(|statement| match statement {
+                Statement::Set { key, value, place } if *place < table.place => {
+                    Some((key.clone(), value.clone()))
+                }
+                _ => None,
+            })
+            .collect()
+    }
 }
 
 /// `CREATE TEMPORARY VIEW name AS query`.
@@ -87,6 +134,13 @@ pub struct Query {
     pub(crate) ast: Box<datafusion::sql::sqlparser::ast::Query>,
     /// The streams.
     pub streams: Vec<StreamReference>,
+}
+
+impl Query {
+    /// Holds the place of a query that is not parsed yet.
+    pub(super) fn empty() -> Self {
+        Query { ast: Box::new(crate::sql::nothing()), streams: Vec::new() }
+    }
 }
 
 /// What stands after `STREAM`.

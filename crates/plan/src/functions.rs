@@ -1,0 +1,102 @@
+//! Spark's functions, operators and casts.
+//!
+//! `datafusion-spark` has most functions; this module registers them first and adds what is
+//! missing, where Spark spells or means something else than DataFusion. Casts, arithmetic and
+//! division follow Spark's ANSI mode, which is Spark 4's default: a value that does not fit is an
+//! error, and `try_cast` gives NULL. The session's time zone is UTC.
+
+mod arithmetic;
+mod cast;
+mod clock;
+mod datetime;
+mod json;
+mod operators;
+mod pattern;
+mod simple;
+mod strings;
+mod timestamp_text;
+
+use crate::failure;
+use crate::stream::{RandomFunction, RandomKind};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::prelude::SessionContext;
+use onefold_types::Result;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Registers all functions with a session.
+///
+/// # Errors
+/// Internal, when the session refuses a function.
+pub fn register(context: &SessionContext) -> Result<()> {
+    let state = context.state_ref();
+    let mut state = state.write();
+    datafusion_spark::register_all(&mut *state).map_err(failure::planning)?;
+    for (own, known) in ALIASES {
+        if let Ok(function) = state.udf(known) {
+            let function = function.as_ref().clone().with_aliases([own]);
+            state.register_udf(Arc::new(function)).map_err(failure::planning)?;
+        }
+    }
+    for function in OWN.values() {
+        state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
+    }
+    Ok(())
+}
+
+/// Spark's name and DataFusion's for the same function.
+const ALIASES: [(&str, &str); 14] = [
+    ("regexp", "regexp_like"),
+    ("rlike", "regexp_like"),
+    ("ucase", "upper"),
+    ("lcase", "lower"),
+    ("startswith", "starts_with"),
+    ("endswith", "ends_with"),
+    ("sign", "signum"),
+    ("power", "pow"),
+    ("ifnull", "nvl"),
+    ("array_size", "array_length"),
+    ("named_struct", "named_struct"),
+    ("len", "length"),
+    ("sha", "sha1"),
+    ("array_join", "array_to_string"),
+];
+
+static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let mut functions = vec![
+        ScalarUDF::new_from_impl(RandomFunction::registered(RandomKind::Uniform))
+            .with_aliases(["random"]),
+        ScalarUDF::new_from_impl(RandomFunction::registered(RandomKind::Normal)),
+        ScalarUDF::new_from_impl(RandomFunction::registered(RandomKind::Uuid)),
+    ];
+    functions.extend(cast::functions());
+    functions.extend(arithmetic::functions());
+    functions.extend(clock::functions());
+    functions.extend(datetime::functions());
+    functions.extend(strings::functions());
+    functions.extend(json::functions());
+    let mut by_name = HashMap::new();
+    for function in functions {
+        let function = Arc::new(function);
+        for alias in function.aliases() {
+            by_name.insert(alias.clone(), Arc::clone(&function));
+        }
+        by_name.insert(function.name().to_owned(), function);
+    }
+    by_name
+});
+
+/// One of our own functions, by name in lower case.
+pub(crate) fn own(name: &str) -> Option<Arc<ScalarUDF>> {
+    OWN.get(name).cloned()
+}
+
+/// Planners for Spark's operators and special forms, to stand before all others.
+pub(crate) fn planners() -> Vec<Arc<dyn ExprPlanner>> {
+    vec![
+        Arc::new(operators::SparkOperators),
+        Arc::new(datafusion_spark::planner::SparkFunctionPlanner),
+    ]
+}

@@ -1,0 +1,194 @@
+//! Spark's meaning of operators.
+
+use super::own;
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, binary_expr, cast as plain_cast, lit,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+/// Whole numbers divide into doubles; whole numbers notice overflow; `DIV` gives `BIGINT`; a date
+/// plus a number counts days; `array[0]` is the first element.
+#[derive(Debug)]
+pub(super) struct SparkOperators;
+
+fn whole(data_type: &DataType) -> bool {
+    data_type.is_signed_integer()
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
+    Some(own(name)?.call(arguments))
+}
+
+fn wider(left: &DataType, right: &DataType) -> DataType {
+    let size = |data_type: &DataType| data_type.primitive_width().unwrap_or(8);
+    if size(left) >= size(right) { left.clone() } else { right.clone() }
+}
+
+fn to(expr: Expr, from: &DataType, data_type: &DataType) -> Expr {
+    if from == data_type { expr } else { plain_cast(expr, data_type.clone()) }
+}
+
+impl ExprPlanner for SparkOperators {
+    fn plan_binary_op(
+        &self,
+        raw: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let (Ok(left_type), Ok(right_type)) =
+            (raw.left.get_type(schema), raw.right.get_type(schema))
+        else {
+            return Ok(PlannerResult::Original(raw));
+        };
+        Ok(match planned(&raw, &left_type, &right_type) {
+            Some(expr) => PlannerResult::Planned(expr),
+            None => PlannerResult::Original(raw),
+        })
+    }
+
+    fn plan_field_access(
+        &self,
+        raw: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let GetFieldAccess::ListIndex { key } = &raw.field_access else {
+            return Ok(PlannerResult::Original(raw));
+        };
+        let data_type = raw.expr.get_type(schema)?;
+        if !matches!(data_type, DataType::List(_) | DataType::LargeList(_)) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        // Spark counts from 0, DataFusion from 1 (and from the end below 0, which Spark does not).
+        let place = match key.as_ref() {
+            Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place >= 0 => lit(*place + 1),
+            _ => binary_expr(
+                plain_cast((**key).clone(), DataType::Int64),
+                Operator::Plus,
+                lit(1_i64),
+            ),
+        };
+        let raw = RawFieldAccessExpr {
+            field_access: GetFieldAccess::ListIndex { key: Box::new(place) },
+            expr: raw.expr,
+        };
+        Ok(PlannerResult::Original(raw))
+    }
+}
+
+fn planned(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<Expr> {
+    let (left, right) = (raw.left.clone(), raw.right.clone());
+    let text = |data_type: &DataType| {
+        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    };
+    let number = |data_type: &DataType| data_type.is_numeric() || data_type == &DataType::Null;
+    match raw.op {
+        BinaryOperator::Divide
+            if (number(left_type) || text(left_type))
+                && (number(right_type) || text(right_type))
+                && !(left_type.is_decimal() && !right_type.is_floating())
+                && !(right_type.is_decimal() && !left_type.is_floating()) =>
+        {
+            call("spark_divide", vec![double(left, left_type)?, double(right, right_type)?])
+        }
+        BinaryOperator::MyIntegerDivide if number(left_type) && number(right_type) => {
+            let exact = whole(left_type) && whole(right_type);
+            let long = DataType::Int64;
+            Some(if exact {
+                binary_expr(
+                    to(left, left_type, &long),
+                    Operator::Divide,
+                    to(right, right_type, &long),
+                )
+            } else {
+                let quotient = binary_expr(left, Operator::Divide, right);
+                call("cast", vec![quotient, lit("BIGINT")])?
+            })
+        }
+        BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply
+            if whole(left_type) && whole(right_type) =>
+        {
+            let name = match raw.op {
+                BinaryOperator::Plus => "spark_add",
+                BinaryOperator::Minus => "spark_subtract",
+                _ => "spark_multiply",
+            };
+            let data_type = wider(left_type, right_type);
+            let arguments =
+                vec![to(left, left_type, &data_type), to(right, right_type, &data_type)];
+            call(name, arguments)
+        }
+        BinaryOperator::Plus if left_type == &DataType::Date32 && whole(right_type) => {
+            Some(days(datafusion_spark::function::datetime::date_add(), left, right))
+        }
+        BinaryOperator::Plus if right_type == &DataType::Date32 && whole(left_type) => {
+            Some(days(datafusion_spark::function::datetime::date_add(), right, left))
+        }
+        BinaryOperator::Minus if left_type == &DataType::Date32 && whole(right_type) => {
+            Some(days(datafusion_spark::function::datetime::date_sub(), left, right))
+        }
+        // A text beside a number is read as one.
+        BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::Lt
+        | BinaryOperator::LtEq
+        | BinaryOperator::Gt
+        | BinaryOperator::GtEq => compared(raw, left_type, right_type),
+        _ => None,
+    }
+}
+
+fn days(
+    function: std::sync::Arc<datafusion::logical_expr::ScalarUDF>,
+    date: Expr,
+    days: Expr,
+) -> Expr {
+    function.call(vec![date, plain_cast(days, DataType::Int32)])
+}
+
+fn double(expr: Expr, data_type: &DataType) -> Option<Expr> {
+    match data_type {
+        DataType::Float64 => Some(expr),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            call("cast", vec![expr, lit("DOUBLE")])
+        }
+        _ => Some(plain_cast(expr, DataType::Float64)),
+    }
+}
+
+/// In comparisons Spark reads the text as a value of the other side's type.
+fn compared(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<Expr> {
+    let text = |data_type: &DataType| {
+        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    };
+    let op = match raw.op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        _ => Operator::GtEq,
+    };
+    let wanted = |other: &DataType| match other {
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => Some("BIGINT"),
+        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..) => Some("DOUBLE"),
+        DataType::Date32 => Some("DATE"),
+        DataType::Timestamp(_, Some(_)) => Some("TIMESTAMP"),
+        DataType::Timestamp(_, None) => Some("TIMESTAMP_NTZ"),
+        DataType::Boolean => Some("BOOLEAN"),
+        _ => None,
+    };
+    let (left, right) = (raw.left.clone(), raw.right.clone());
+    let (left, right) = if text(left_type) {
+        (call("cast", vec![left, lit(wanted(right_type)?)])?, right)
+    } else if text(right_type) {
+        (left, call("cast", vec![right, lit(wanted(left_type)?)])?)
+    } else {
+        return None;
+    };
+    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}

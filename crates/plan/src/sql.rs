@@ -1,0 +1,152 @@
+//! Queries and expressions in Spark's SQL.
+//!
+//! DataFusion's planner does the work; this module brings Spark's text to it: names without case
+//! (`userId` finds `userid` and the other way round), hidden columns left out of `*`, Spark's
+//! column names for expressions without an alias, Spark's operators, casts and literals. Errors of
+//! parsing point at line and column of the text.
+//!
+//! Where to start: [`query`], [`select_items`], [`expression`].
+
+mod catalog;
+mod dialect;
+mod literals;
+mod naming;
+mod resolve;
+mod rewrite;
+pub(crate) mod text;
+
+use crate::failure;
+use crate::stream::{HIDDEN, hidden};
+use datafusion::common::{Column, DFSchema, ExprSchema};
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr::FieldMetadata;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::planner::{PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use onefold_types::{Error, Result};
+use std::collections::BTreeMap;
+
+pub(crate) use catalog::{Tables, object_name, relations};
+pub(crate) use resolve::nothing;
+pub use text::SQL_BYTES_MAX;
+
+/// Plans one query (`SELECT …`, `WITH …`, `VALUES …`) over the tables of the session.
+///
+/// # Errors
+/// Invalid: the text does not parse (with line, column and the line itself), or does not fit the
+/// tables.
+pub async fn query(context: &SessionContext, sql: &str) -> Result<LogicalPlan> {
+    let ast = text::parse_query(sql)?;
+    let state = context.state();
+    let mut tables = Tables::default();
+    tables.find_all(&state, &ast).await?;
+    plan(&state, &tables, ast)
+}
+
+/// Plans the items of a projection, as `selectExpr` takes them: `*`, `a`, `a + 1 AS b`. One text
+/// may give several columns.
+///
+/// # Errors
+/// As [`query`].
+pub fn select_items(context: &SessionContext, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>> {
+    let mut item = text::parse_select_item(sql)?;
+    let items = resolve::select_item(&mut item, schema)?;
+    let state = context.state();
+    items.into_iter().map(|(ast, name)| lower(&state, schema, ast, name)).collect()
+}
+
+/// Plans one expression, as `filter` and `withColumn` take it.
+///
+/// # Errors
+/// As [`query`].
+pub fn expression(context: &SessionContext, schema: &DFSchema, sql: &str) -> Result<Expr> {
+    let mut ast = text::parse_expression(sql)?;
+    resolve::expression(&mut ast, schema)?;
+    lower(&context.state(), schema, ast, None)
+}
+
+/// The column that a name means, without case; `_metadata` and other hidden ones included.
+///
+/// # Errors
+/// Invalid, when there is none or more than one.
+pub fn column(schema: &DFSchema, name: &str) -> Result<Expr> {
+    let wanted = name.to_lowercase();
+    let mut found =
+        schema.iter().filter(|(_, field)| field.name().to_lowercase() == wanted).peekable();
+    match (found.next(), found.peek()) {
+        (Some((qualifier, field)), None) => {
+            let column = Expr::Column(Column::from((qualifier, field)));
+            Ok(if hidden(field) { shown(column, field.name()) } else { column })
+        }
+        (Some(_), Some(_)) => Err(Error::invalid(format!("the column `{name}` is ambiguous"))),
+        (None, _) => {
+            let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Err(Error::invalid(format!(
+                "there is no column `{name}`; there are {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn lower(
+    state: &SessionState,
+    schema: &DFSchema,
+    ast: ast::Expr,
+    name: Option<String>,
+) -> Result<Expr> {
+    let tables = Tables::default();
+    let catalog = catalog::Catalog::new(state, &tables);
+    let planner = SqlToRel::new_with_options(&catalog, catalog::options());
+    let expr =
+        planner.sql_to_expr(ast, schema, &mut PlannerContext::new()).map_err(failure::planning)?;
+    let Some(name) = name else { return Ok(expr) };
+    if let Expr::Column(column) = &expr {
+        let field = schema.field_from_column(column).map_err(failure::planning)?;
+        if hidden(field) {
+            return Ok(shown(expr, &name));
+        }
+        if column.name == name {
+            return Ok(expr);
+        }
+    }
+    Ok(expr.alias(name))
+}
+
+/// A hidden column that was named: a column like others from here on.
+fn shown(column: Expr, name: &str) -> Expr {
+    let mark = BTreeMap::from([(HIDDEN.to_owned(), "false".to_owned())]);
+    column.alias_with_metadata(name, Some(FieldMetadata::from(mark)))
+}
+
+/// Plans a parsed query over tables that are already found.
+pub(crate) fn plan(
+    state: &SessionState,
+    tables: &Tables,
+    mut query: Box<ast::Query>,
+) -> Result<LogicalPlan> {
+    resolve::query(&mut query, tables)?;
+    let catalog = catalog::Catalog::new(state, tables);
+    let planner = SqlToRel::new_with_options(&catalog, catalog::options());
+    let plan =
+        planner.sql_statement_to_plan(ast::Statement::Query(query)).map_err(failure::planning)?;
+    show_named(plan).map_err(failure::planning)
+}
+
+/// Hidden columns in the result were named, since wildcards leave them out.
+fn show_named(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    if !plan.schema().fields().iter().any(|field| hidden(field)) {
+        return Ok(plan);
+    }
+    let columns: Vec<Expr> = plan
+        .schema()
+        .iter()
+        .map(|(qualifier, field)| {
+            let column = Expr::Column(Column::from((qualifier, field)));
+            if hidden(field) { shown(column, field.name()) } else { column }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}

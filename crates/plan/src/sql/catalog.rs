@@ -1,0 +1,179 @@
+//! The tables and functions that DataFusion's planner sees.
+
+use crate::failure;
+use crate::functions;
+use arrow::datatypes::DataType;
+use datafusion::common::TableReference;
+use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::sql::planner::ParserOptions;
+use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart};
+use onefold_types::Result;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Tables by name, without case.
+#[derive(Default)]
+pub(crate) struct Tables {
+    by_name: HashMap<String, Arc<dyn TableSource>>,
+}
+
+impl Tables {
+    pub(crate) fn insert(&mut self, name: &str, table: Arc<dyn TableSource>) {
+        self.by_name.insert(name.to_lowercase(), table);
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn TableSource>> {
+        self.by_name.get(&name.to_lowercase())
+    }
+
+    /// Looks up the names in a query that are not known yet among the session's tables. Names that
+    /// are not found may be names of `WITH` queries; the planner says so if they are not.
+    pub(crate) async fn find_all(
+        &mut self,
+        state: &SessionState,
+        query: &ast::Query,
+    ) -> Result<()> {
+        for name in relations(query) {
+            let key = object_name(&name);
+            if self.get(&key).is_some() {
+                continue;
+            }
+            if let Some(table) = find(state, &name).await.map_err(failure::planning)? {
+                self.insert(&key, table);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All names of tables in a query.
+pub(crate) fn relations(query: &ast::Query) -> Vec<ObjectName> {
+    let mut names: Vec<ObjectName> = Vec::new();
+    let _: ControlFlow<()> = ast::visit_relations(query, |name| {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+        ControlFlow::Continue(())
+    });
+    names
+}
+
+/// The parts of a name, joined with dots.
+pub(crate) fn object_name(name: &ObjectName) -> String {
+    name_parts(name).join(".")
+}
+
+fn name_parts(name: &ObjectName) -> Vec<String> {
+    name.0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => ident.value.clone(),
+            ObjectNamePart::Function(function) => function.name.value.clone(),
+        })
+        .collect()
+}
+
+async fn find(state: &SessionState, name: &ObjectName) -> PlanResult<Option<Arc<dyn TableSource>>> {
+    let mut parts = name_parts(name);
+    let Some(table) = parts.pop() else { return Ok(None) };
+    let reference = match (parts.pop(), parts.pop()) {
+        (None, _) => TableReference::bare(table.as_str()),
+        (Some(schema), None) => TableReference::partial(schema, table.as_str()),
+        (Some(schema), Some(catalog)) => TableReference::full(catalog, schema, table.as_str()),
+    };
+    let Ok(schema) = state.schema_for_ref(reference) else { return Ok(None) };
+    if let Some(found) = schema.table(&table).await? {
+        return Ok(Some(provider_as_source(found)));
+    }
+    let lower = table.to_lowercase();
+    let Some(other) = schema.table_names().into_iter().find(|name| name.to_lowercase() == lower)
+    else {
+        return Ok(None);
+    };
+    Ok(schema.table(&other).await?.map(provider_as_source))
+}
+
+/// The planner's options: names are exact already, `1.5` is a decimal, strings are `Utf8`.
+pub(super) fn options() -> ParserOptions {
+    ParserOptions::new()
+        .with_enable_ident_normalization(false)
+        .with_parse_float_as_decimal(true)
+        .with_map_string_types_to_utf8view(false)
+        .with_support_varchar_with_length(true)
+}
+
+/// A session as DataFusion's planner sees it, with Spark's operators before all others.
+pub(super) struct Catalog<'a> {
+    state: &'a SessionState,
+    tables: &'a Tables,
+    planners: Vec<Arc<dyn ExprPlanner>>,
+}
+
+impl<'a> Catalog<'a> {
+    pub(super) fn new(state: &'a SessionState, tables: &'a Tables) -> Self {
+        let mut planners = functions::planners();
+        planners.extend(state.expr_planners().iter().cloned());
+        Catalog { state, tables, planners }
+    }
+}
+
+impl ContextProvider for Catalog<'_> {
+    fn get_table_source(&self, name: TableReference) -> PlanResult<Arc<dyn TableSource>> {
+        let parts = [name.catalog(), name.schema(), Some(name.table())];
+        let key = parts.into_iter().flatten().collect::<Vec<_>>().join(".");
+        match self.tables.get(&key) {
+            Some(table) => Ok(Arc::clone(table)),
+            None => Err(DataFusionError::Plan(format!("there is no table or view `{key}`"))),
+        }
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.planners
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        functions::own(name).or_else(|| self.state.scalar_functions().get(name).cloned())
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! Spark's dialect for sqlparser, where its own falls short.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::dialect::{Dialect, SparkSqlDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use std::any::TypeId;
+
+/// sqlparser's Spark dialect with backslash escapes in strings, names in any script, and `DIV` that
+/// binds as tightly as `*`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spark;
+
+impl Dialect for Spark {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<SparkSqlDialect>()
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        ch == '`'
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        ch.is_alphabetic() || ch == '_'
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        ch.is_alphanumeric() || ch == '_'
+    }
+
+    fn supports_string_literal_backslash_escape(&self) -> bool {
+        true
+    }
+
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_expr(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_with_modifier(&self) -> bool {
+        true
+    }
+
+    fn supports_lambda_functions(&self) -> bool {
+        true
+    }
+
+    fn supports_select_wildcard_except(&self) -> bool {
+        true
+    }
+
+    fn supports_struct_literal(&self) -> bool {
+        true
+    }
+
+    fn supports_nested_comments(&self) -> bool {
+        true
+    }
+
+    fn supports_long_type_as_bigint(&self) -> bool {
+        true
+    }
+
+    fn supports_values_as_table_factor(&self) -> bool {
+        true
+    }
+
+    fn supports_bang_not_operator(&self) -> bool {
+        true
+    }
+
+    fn supports_cte_without_as(&self) -> bool {
+        true
+    }
+
+    fn supports_map_literal_with_angle_brackets(&self) -> bool {
+        true
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if !parser.parse_keyword(Keyword::DIV) {
+            return None;
+        }
+        Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::MyIntegerDivide,
+            right: Box::new(right),
+        }))
+    }
+}

@@ -1,0 +1,624 @@
+//! Finds what names mean, as Spark does: without case.
+//!
+//! DataFusion compares names exactly. So before planning, each name in the syntax tree is replaced
+//! by the exact name of the column that it means in its scope, in backquotes. Wildcards over
+//! tables with hidden columns are written out. Items without an alias get Spark's name.
+
+use super::catalog::{Tables, object_name};
+use super::naming::name_of;
+use super::rewrite;
+use crate::stream::hidden;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, Values,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+use onefold_types::{Error, Result};
+use std::ops::ControlFlow;
+
+/// Resolves a whole query.
+pub(super) fn query(query: &mut Query, tables: &Tables) -> Result<()> {
+    Names { tables }.query(query, None, &Vec::new()).map(|_| ())
+}
+
+/// Resolves an expression over one schema.
+pub(super) fn expression(expr: &mut Expr, schema: &DFSchema) -> Result<()> {
+    let scope = Scope { relations: relations_of(schema), parent: None };
+    Names { tables: &Tables::default() }.walk(expr, &scope, &Vec::new())
+}
+
+/// Resolves an item of a projection over one schema: expressions with the names that they get.
+pub(super) fn select_item(
+    item: &mut SelectItem,
+    schema: &DFSchema,
+) -> Result<Vec<(Expr, Option<String>)>> {
+    let scope = Scope { relations: relations_of(schema), parent: None };
+    let names = Names { tables: &Tables::default() };
+    let mut items = Vec::new();
+    for mut item in scope.expand(item.clone(), true)? {
+        names.item(&mut item, &scope, &Vec::new())?;
+        match item {
+            SelectItem::ExprWithAlias { expr, alias } => items.push((expr, Some(alias.value))),
+            SelectItem::UnnamedExpr(expr) => items.push((expr, None)),
+            other => return Err(Error::invalid(format!("`{other}` is not supported here"))),
+        }
+    }
+    Ok(items)
+}
+
+fn relations_of(schema: &DFSchema) -> Vec<Relation> {
+    let mut relations: Vec<Relation> = Vec::new();
+    for (qualifier, field) in schema.iter() {
+        let name = qualifier.map(|qualifier| qualifier.table().to_owned());
+        match relations.last_mut() {
+            Some(last) if last.name == name => last.columns.push(Column::of(field)),
+            _ => relations.push(Relation { name, columns: vec![Column::of(field)] }),
+        }
+    }
+    relations
+}
+
+#[derive(Debug, Clone)]
+struct Column {
+    name: String,
+    data_type: Option<DataType>,
+    hidden: bool,
+}
+
+impl Column {
+    fn of(field: &Field) -> Self {
+        Column {
+            name: field.name().clone(),
+            data_type: Some(field.data_type().clone()),
+            hidden: hidden(field),
+        }
+    }
+
+    fn named(name: impl Into<String>) -> Self {
+        Column { name: name.into(), data_type: None, hidden: false }
+    }
+}
+
+fn columns_of(schema: &Schema) -> Vec<Column> {
+    schema.fields().iter().map(|field| Column::of(field)).collect()
+}
+
+#[derive(Debug, Clone)]
+struct Relation {
+    name: Option<String>,
+    columns: Vec<Column>,
+}
+
+struct Scope<'p> {
+    relations: Vec<Relation>,
+    parent: Option<&'p Scope<'p>>,
+}
+
+fn same(left: &str, right: &str) -> bool {
+    left == right || left.to_lowercase() == right.to_lowercase()
+}
+
+/// A name in backquotes, at the place of the one that it replaces.
+fn exact(name: &str, place: &Ident) -> Ident {
+    Ident::with_quote_and_span('`', place.span, name)
+}
+
+fn ident(name: &str) -> Ident {
+    Ident::with_quote('`', name)
+}
+
+impl Scope<'_> {
+    fn column(&self, name: &str) -> Option<&Column> {
+        let columns = || self.relations.iter().flat_map(|relation| &relation.columns);
+        columns()
+            .find(|column| column.name == name)
+            .or_else(|| columns().find(|column| same(&column.name, name)))
+            .or_else(|| self.parent.and_then(|parent| parent.column(name)))
+    }
+
+    fn relation(&self, name: &str) -> Option<&Relation> {
+        let named =
+            |relation: &&Relation| relation.name.as_deref().is_some_and(|known| same(known, name));
+        self.relations
+            .iter()
+            .find(named)
+            .or_else(|| self.parent.and_then(|parent| parent.relation(name)))
+    }
+
+    fn fix_identifier(&self, name: &mut Ident) {
+        if let Some(column) = self.column(&name.value) {
+            *name = exact(&column.name, name);
+        }
+    }
+
+    /// `table.column.field…` or `column.field…`.
+    fn fix_path(&self, path: &mut [Ident]) {
+        let Some((first, rest)) = path.split_first_mut() else { return };
+        if let Some(relation) = self.relation(&first.value) {
+            if let (Some(name), Some((second, fields))) =
+                (relation.name.as_deref(), rest.split_first_mut())
+            {
+                let column =
+                    relation.columns.iter().find(|column| same(&column.name, &second.value));
+                if let Some(column) = column {
+                    *first = exact(name, first);
+                    *second = exact(&column.name, second);
+                    fix_fields(column.data_type.as_ref(), fields);
+                    return;
+                }
+            }
+        }
+        if let Some(column) = self.column(&first.value) {
+            *first = exact(&column.name, first);
+            fix_fields(column.data_type.as_ref(), rest);
+        }
+    }
+
+    /// Writes a wildcard out where `always` or a hidden column asks for it.
+    fn expand(&self, item: SelectItem, always: bool) -> Result<Vec<SelectItem>> {
+        let any_hidden = self
+            .relations
+            .iter()
+            .any(|relation| relation.columns.iter().any(|column| column.hidden));
+        match &item {
+            SelectItem::Wildcard(options) if always || any_hidden => {
+                let excluded = excluded(options)?;
+                Ok(self.relations.iter().flat_map(|relation| relation.items(&excluded)).collect())
+            }
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) => {
+                let excluded = excluded(options)?;
+                let [ObjectNamePart::Identifier(first)] = name.0.as_slice() else {
+                    return Ok(vec![item]);
+                };
+                if let Some(relation) = self.relation(&first.value) {
+                    return Ok(relation.items(&excluded));
+                }
+                // `s.*` of a struct column gives its fields.
+                match self.column(&first.value) {
+                    Some(Column { name, data_type: Some(DataType::Struct(fields)), .. }) => {
+                        Ok(fields
+                            .iter()
+                            .filter(|field| !excluded.iter().any(|name| same(name, field.name())))
+                            .map(|field| SelectItem::ExprWithAlias {
+                                expr: Expr::CompoundIdentifier(vec![
+                                    ident(name),
+                                    ident(field.name()),
+                                ]),
+                                alias: ident(field.name()),
+                            })
+                            .collect())
+                    }
+                    _ => Ok(vec![item]),
+                }
+            }
+            _ => Ok(vec![item]),
+        }
+    }
+}
+
+impl Relation {
+    fn items(&self, excluded: &[String]) -> Vec<SelectItem> {
+        self.columns
+            .iter()
+            .filter(|column| !column.hidden)
+            .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
+            .map(|column| {
+                let expr = match &self.name {
+                    Some(name) => Expr::CompoundIdentifier(vec![ident(name), ident(&column.name)]),
+                    None => Expr::Identifier(ident(&column.name)),
+                };
+                SelectItem::ExprWithAlias { expr, alias: ident(&column.name) }
+            })
+            .collect()
+    }
+}
+
+fn fix_fields(data_type: Option<&DataType>, path: &mut [Ident]) {
+    let mut data_type = data_type;
+    for part in path {
+        let Some(DataType::Struct(fields)) = data_type else { return };
+        let Some(field) = fields.iter().find(|field| same(field.name(), &part.value)) else {
+            return;
+        };
+        *part = exact(field.name(), part);
+        data_type = Some(field.data_type());
+    }
+}
+
+/// The columns in `* EXCEPT (a, b)`.
+fn excluded(options: &WildcardAdditionalOptions) -> Result<Vec<String>> {
+    if options.opt_replace.is_some() || options.opt_rename.is_some() || options.opt_ilike.is_some()
+    {
+        return Err(Error::invalid(
+            "`*` takes EXCEPT (…) only; write replaced or renamed columns out",
+        ));
+    }
+    let mut names = Vec::new();
+    if let Some(except) = &options.opt_except {
+        names.push(except.first_element.value.clone());
+        names.extend(except.additional_elements.iter().map(|name| name.value.clone()));
+    }
+    match &options.opt_exclude {
+        Some(ast::ExcludeSelectItem::Single(name)) => names.push(object_name(name)),
+        Some(ast::ExcludeSelectItem::Multiple(more)) => names.extend(more.iter().map(object_name)),
+        None => {}
+    }
+    Ok(names)
+}
+
+type Ctes = Vec<(String, Vec<Column>)>;
+
+struct Names<'t> {
+    tables: &'t Tables,
+}
+
+impl Names<'_> {
+    /// Resolves a query and gives its columns.
+    fn query(
+        &self,
+        query: &mut Query,
+        parent: Option<&Scope<'_>>,
+        ctes: &Ctes,
+    ) -> Result<Vec<Column>> {
+        let mut ctes = ctes.clone();
+        if let Some(with) = &mut query.with {
+            for cte in &mut with.cte_tables {
+                let columns = self.query(&mut cte.query, parent, &ctes)?;
+                ctes.push((cte.alias.name.value.clone(), aliased(&cte.alias, columns)));
+            }
+        }
+        let (columns, mut relations) = self.body(&mut query.body, parent, &ctes)?;
+        if let Some(order_by) = &mut query.order_by {
+            relations.insert(0, Relation { name: None, columns: columns.clone() });
+            let scope = Scope { relations, parent };
+            self.walk(order_by, &scope, &ctes)?;
+        }
+        Ok(columns)
+    }
+
+    /// Resolves the body of a query: its columns, and the relations that ORDER BY sees.
+    fn body(
+        &self,
+        body: &mut SetExpr,
+        parent: Option<&Scope<'_>>,
+        ctes: &Ctes,
+    ) -> Result<(Vec<Column>, Vec<Relation>)> {
+        match body {
+            SetExpr::Select(select) => self.select(select, parent, ctes),
+            SetExpr::Query(query) => Ok((self.query(query, parent, ctes)?, Vec::new())),
+            SetExpr::SetOperation { left, right, .. } => {
+                let (columns, _) = self.body(left, parent, ctes)?;
+                self.body(right, parent, ctes)?;
+                Ok((columns, Vec::new()))
+            }
+            SetExpr::Values(values) => {
+                let scope = Scope { relations: Vec::new(), parent };
+                let width = values.rows.first().map_or(0, |row| row.len());
+                self.walk(values, &scope, ctes)?;
+                let columns = (1..=width).map(|place| Column::named(format!("column{place}")));
+                Ok((columns.collect(), Vec::new()))
+            }
+            other => Err(Error::invalid(format!("`{other}` is not a query"))),
+        }
+    }
+
+    fn select(
+        &self,
+        select: &mut Select,
+        parent: Option<&Scope<'_>>,
+        ctes: &Ctes,
+    ) -> Result<(Vec<Column>, Vec<Relation>)> {
+        let mut scope = Scope { relations: Vec::new(), parent };
+        for from in &mut select.from {
+            let found = self.relation(&mut from.relation, &scope, ctes)?;
+            scope.relations.extend(found);
+            for join in &mut from.joins {
+                let found = self.relation(&mut join.relation, &scope, ctes)?;
+                let kept = !matches!(
+                    join.join_operator,
+                    JoinOperator::LeftSemi(_)
+                        | JoinOperator::Semi(_)
+                        | JoinOperator::LeftAnti(_)
+                        | JoinOperator::Anti(_)
+                );
+                let before = scope.relations.len();
+                scope.relations.extend(found);
+                self.join(&mut join.join_operator, &scope, ctes)?;
+                if !kept {
+                    scope.relations.truncate(before);
+                }
+            }
+        }
+        let mut projection = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            projection.extend(scope.expand(item, false)?);
+        }
+        let mut columns = Vec::new();
+        for item in &mut projection {
+            columns.extend(self.item(item, &scope, ctes)?);
+        }
+        if let Some(selection) = &mut select.selection {
+            self.walk(selection, &scope, ctes)?;
+        }
+        // GROUP BY, HAVING and the like see the aliases too, after the columns.
+        scope.relations.push(Relation { name: None, columns: columns.clone() });
+        self.walk(&mut select.group_by, &scope, ctes)?;
+        self.walk(&mut select.having, &scope, ctes)?;
+        self.walk(&mut select.qualify, &scope, ctes)?;
+        self.walk(&mut select.sort_by, &scope, ctes)?;
+        self.walk(&mut select.distribute_by, &scope, ctes)?;
+        self.walk(&mut select.cluster_by, &scope, ctes)?;
+        scope.relations.pop();
+        select.projection = projection;
+        Ok((columns, scope.relations))
+    }
+
+    /// Resolves an item, gives it a name, and says which columns it makes.
+    fn item(&self, item: &mut SelectItem, scope: &Scope<'_>, ctes: &Ctes) -> Result<Vec<Column>> {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                let name = name_of(expr);
+                let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                self.walk(expr, scope, ctes)?;
+                rewrite::top_level(expr);
+                let resolved = plain.then(|| name_of(expr));
+                let column = Column {
+                    name: resolved.unwrap_or(name),
+                    data_type: scope.type_of(expr),
+                    hidden: false,
+                };
+                let alias = ident(&column.name);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                Ok(vec![column])
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                self.walk(expr, scope, ctes)?;
+                rewrite::top_level(expr);
+                *alias = exact(&alias.value, alias);
+                Ok(vec![Column {
+                    name: alias.value.clone(),
+                    data_type: scope.type_of(expr),
+                    hidden: false,
+                }])
+            }
+            SelectItem::Wildcard(options) => {
+                if let Some(except) = &mut options.opt_except {
+                    scope.fix_identifier(&mut except.first_element);
+                    for name in &mut except.additional_elements {
+                        scope.fix_identifier(name);
+                    }
+                }
+                let excluded = excluded(options)?;
+                Ok(scope
+                    .relations
+                    .iter()
+                    .flat_map(|relation| relation.columns.iter().cloned())
+                    .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
+                    .collect())
+            }
+            SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => {
+                Err(Error::invalid(format!("`{item}` is not supported")))
+            }
+        }
+    }
+
+    fn join(&self, join: &mut JoinOperator, scope: &Scope<'_>, ctes: &Ctes) -> Result<()> {
+        if let Some(JoinConstraint::Using(names)) = constraint(join) {
+            for name in names {
+                for part in &mut name.0 {
+                    if let ObjectNamePart::Identifier(ident) = part {
+                        scope.fix_identifier(ident);
+                    }
+                }
+            }
+            return Ok(());
+        }
+        self.walk(join, scope, ctes)
+    }
+
+    fn relation(
+        &self,
+        factor: &mut TableFactor,
+        before: &Scope<'_>,
+        ctes: &Ctes,
+    ) -> Result<Vec<Relation>> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let key = object_name(name);
+                let columns = ctes
+                    .iter()
+                    .rev()
+                    .find(|(known, _)| same(known, &key))
+                    .map(|(known, columns)| (known.clone(), columns.clone()));
+                let columns = match columns {
+                    Some((known, columns)) => {
+                        *name = ObjectName::from(vec![ident(&known)]);
+                        columns
+                    }
+                    None => match self.tables.get(&key) {
+                        Some(table) => columns_of(&table.schema()),
+                        None => {
+                            return Err(Error::invalid(format!(
+                                "there is no table or view `{key}`"
+                            )));
+                        }
+                    },
+                };
+                if let Some(alias) = alias {
+                    let columns = aliased(alias, columns);
+                    return Ok(vec![Relation { name: Some(alias.name.value.clone()), columns }]);
+                }
+                let own = name.0.last().and_then(ObjectNamePart::as_ident);
+                Ok(vec![Relation { name: own.map(|own| own.value.clone()), columns }])
+            }
+            TableFactor::Derived { lateral, subquery, alias, .. } => {
+                let parent = lateral.then_some(before).or(before.parent);
+                let columns = self.query(subquery, parent, ctes)?;
+                let (name, columns) = match alias {
+                    Some(alias) => (Some(alias.name.value.clone()), aliased(alias, columns)),
+                    None => (None, columns),
+                };
+                Ok(vec![Relation { name, columns }])
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                let mut scope = Scope { relations: Vec::new(), parent: before.parent };
+                let found = self.relation(&mut table_with_joins.relation, &scope, ctes)?;
+                scope.relations.extend(found);
+                for join in &mut table_with_joins.joins {
+                    let found = self.relation(&mut join.relation, &scope, ctes)?;
+                    scope.relations.extend(found);
+                    self.join(&mut join.join_operator, &scope, ctes)?;
+                }
+                Ok(scope.relations)
+            }
+            other => {
+                self.walk(other, before, ctes)?;
+                let alias = match other {
+                    TableFactor::UNNEST { alias, .. } | TableFactor::Function { alias, .. } => {
+                        alias.as_ref()
+                    }
+                    _ => None,
+                };
+                let columns = alias.map(|alias| aliased(alias, Vec::new())).unwrap_or_default();
+                Ok(vec![Relation { name: alias.map(|alias| alias.name.value.clone()), columns }])
+            }
+        }
+    }
+
+    /// Resolves all expressions of a piece of syntax in one scope.
+    fn walk<T: VisitMut>(&self, part: &mut T, scope: &Scope<'_>, ctes: &Ctes) -> Result<()> {
+        let mut walk = Walk { names: self, scope, ctes, held: Vec::new() };
+        match part.visit(&mut walk) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// The type of a plain column, so that its fields can be found further out.
+    fn type_of(&self, expr: &Expr) -> Option<DataType> {
+        match expr {
+            Expr::Identifier(name) => self.column(&name.value)?.data_type.clone(),
+            Expr::CompoundIdentifier(path) => {
+                let (first, rest) = path.split_first()?;
+                let from_relation = self.relation(&first.value).and_then(|relation| {
+                    let (second, rest) = rest.split_first()?;
+                    let column =
+                        relation.columns.iter().find(|column| same(&column.name, &second.value))?;
+                    Some((column, rest))
+                });
+                let (column, rest) = match from_relation {
+                    Some(found) => found,
+                    None => (self.column(&first.value)?, rest),
+                };
+                let mut data_type = column.data_type.clone()?;
+                for part in rest {
+                    let DataType::Struct(fields) = data_type else { return None };
+                    let field = fields.iter().find(|field| same(field.name(), &part.value))?;
+                    data_type = field.data_type().clone();
+                }
+                Some(data_type)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The columns under the alias's own names.
+fn aliased(alias: &TableAlias, mut columns: Vec<Column>) -> Vec<Column> {
+    for (place, name) in alias.columns.iter().enumerate() {
+        match columns.get_mut(place) {
+            Some(column) => column.name = name.name.value.clone(),
+            None => columns.push(Column::named(name.name.value.clone())),
+        }
+    }
+    columns
+}
+
+fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match join {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::CrossJoin(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::RightSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint)
+        | JoinOperator::RightAnti(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+struct Walk<'a> {
+    names: &'a Names<'a>,
+    scope: &'a Scope<'a>,
+    ctes: &'a Ctes,
+    /// Subqueries that are resolved already and stay out of this walk.
+    held: Vec<Query>,
+}
+
+impl VisitorMut for Walk<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let mut own = std::mem::replace(query, nothing());
+        let resolved = self.names.query(&mut own, Some(self.scope), self.ctes);
+        self.held.push(own);
+        match resolved {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let Some(own) = self.held.pop() {
+            *query = own;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Identifier(name) => self.scope.fix_identifier(name),
+            Expr::CompoundIdentifier(path) => self.scope.fix_path(path),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match rewrite::expression(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// A query to stand in while the own one is away.
+pub(crate) fn nothing() -> Query {
+    let values = Values { explicit_row: false, value_keyword: false, rows: Vec::new() };
+    Query {
+        with: None,
+        body: Box::new(SetExpr::Values(values)),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}

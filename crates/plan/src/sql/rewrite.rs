@@ -1,0 +1,207 @@
+//! Spark's expressions in the forms that DataFusion's planner takes.
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, Expr,
+    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, UnaryOperator, Value,
+};
+use onefold_types::{Error, Result};
+
+/// Functions whose result has the type of their arguments: integers in them are `INT`, as in
+/// Spark, and not `BIGINT`, as in DataFusion.
+const KEEPS_TYPE: [&str; 10] =
+    ["coalesce", "if", "nvl", "ifnull", "nullif", "greatest", "least", "array", "nvl2", "iff"];
+
+/// Functions that cast to the type of their name.
+const CASTS: [&str; 13] = [
+    "string",
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "date",
+    "timestamp",
+    "binary",
+    "timestamp_ntz",
+];
+
+/// Rewrites one node whose children are done.
+pub(super) fn expression(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::RLike { .. }
+        | Expr::Cast { .. }
+        | Expr::TypedString(_)
+        | Expr::Ceil { .. }
+        | Expr::Floor { .. }
+        | Expr::Nested(_) => replace(expr),
+        Expr::Value(value) => match &value.value {
+            // An exponent makes a double; other fractions are decimals.
+            Value::Number(text, _) if text.contains(['e', 'E']) => {
+                let text = Expr::Value(Value::SingleQuotedString(text.clone()).into());
+                *expr = cast("cast", text, "DOUBLE");
+                Ok(())
+            }
+            Value::SingleQuotedRawStringLiteral(text)
+            | Value::DoubleQuotedRawStringLiteral(text) => {
+                *expr = Expr::Value(Value::SingleQuotedString(text.clone()).into());
+                Ok(())
+            }
+            _ => Ok(()),
+        },
+        Expr::UnaryOp { op, .. } if *op == UnaryOperator::BangNot => {
+            *op = UnaryOperator::Not;
+            Ok(())
+        }
+        Expr::BinaryOp { left, op, right } => {
+            if !matches!(op, BinaryOperator::And | BinaryOperator::Or) {
+                int(left);
+                int(right);
+            }
+            Ok(())
+        }
+        Expr::Case { conditions, else_result, .. } => {
+            for when in conditions {
+                int(&mut when.result);
+            }
+            if let Some(result) = else_result {
+                int(result);
+            }
+            Ok(())
+        }
+        Expr::Function(_) => function(expr),
+        Expr::Lambda(_) => Err(Error::invalid("lambda functions (`x -> …`) are not supported yet")),
+        _ => Ok(()),
+    }
+}
+
+/// A number that stands alone as an item is an `INT` if it fits.
+pub(super) fn top_level(expr: &mut Expr) {
+    int(expr);
+}
+
+fn replace(expr: &mut Expr) -> Result<()> {
+    let placeholder = Expr::Value(Value::Null.into());
+    *expr = match std::mem::replace(expr, placeholder) {
+        Expr::Nested(inner) => *inner,
+        Expr::RLike { negated, expr, pattern, .. } => {
+            let like = call("regexp_like", vec![*expr, *pattern]);
+            if negated {
+                Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(like) }
+            } else {
+                like
+            }
+        }
+        Expr::Cast { kind, expr, data_type, format: None, .. } => {
+            let function = match kind {
+                CastKind::TryCast | CastKind::SafeCast => "try_cast",
+                CastKind::Cast | CastKind::DoubleColon => "cast",
+            };
+            cast(function, *expr, &type_text(&data_type))
+        }
+        Expr::TypedString(typed) => {
+            cast("cast", Expr::Value(typed.value), &type_text(&typed.data_type))
+        }
+        Expr::Ceil { expr, field } => rounded("ceil", expr, field),
+        Expr::Floor { expr, field } => rounded("floor", expr, field),
+        other => other,
+    };
+    Ok(())
+}
+
+fn rounded(name: &str, expr: Box<Expr>, field: CeilFloorKind) -> Expr {
+    match (name, field) {
+        (_, CeilFloorKind::DateTimeField(DateTimeField::NoDateTime)) => call(name, vec![*expr]),
+        (_, CeilFloorKind::Scale(scale)) => call(name, vec![*expr, Expr::Value(scale)]),
+        ("ceil", field) => Expr::Ceil { expr, field },
+        (_, field) => Expr::Floor { expr, field },
+    }
+}
+
+fn function(expr: &mut Expr) -> Result<()> {
+    let Expr::Function(function) = expr else { return Ok(()) };
+    let name = function.name.to_string().to_lowercase();
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    match name.as_str() {
+        "explode" => function.name = ObjectName::from(vec![Ident::new("unnest")]),
+        "explode_outer" => function.name = ObjectName::from(vec![Ident::new("unnest_outer")]),
+        _ if KEEPS_TYPE.contains(&name.as_str()) => {
+            for argument in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+                    int(argument);
+                }
+            }
+        }
+        _ if CASTS.contains(&name.as_str()) => {
+            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() {
+                *expr = cast("cast", argument.clone(), &name);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Makes a bare whole number an `INT`, if it fits.
+fn int(expr: &mut Expr) {
+    let number = match &*expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => expr.as_ref(),
+        other => other,
+    };
+    let Expr::Value(value) = number else { return };
+    let Value::Number(text, false) = &value.value else { return };
+    if text.parse::<i32>().is_err() {
+        return;
+    }
+    let placeholder = Expr::Value(Value::Null.into());
+    *expr = cast("cast", std::mem::replace(expr, placeholder), "INT");
+}
+
+fn cast(function: &str, expr: Expr, to: &str) -> Expr {
+    call(function, vec![expr, Expr::Value(Value::SingleQuotedString(to.to_owned()).into())])
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments
+        .into_iter()
+        .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+        .collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// A type as Spark's DDL writes it.
+fn type_text(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Map(key, value) => format!("MAP<{}, {}>", type_text(key), type_text(value)),
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element) | ArrayElemTypeDef::Parenthesis(element),
+        ) => format!("ARRAY<{}>", type_text(element)),
+        DataType::Struct(fields, _) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|field| match &field.field_name {
+                    Some(name) => format!("{name}: {}", type_text(&field.field_type)),
+                    None => type_text(&field.field_type),
+                })
+                .collect();
+            format!("STRUCT<{}>", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
