@@ -13,36 +13,35 @@ FSYNC = "fsync,fdatasync"
 WRITE = "write,pwrite64,writev"
 LINK = "link,linkat,rename,renameat,renameat2"
 
-INJECTED = re.compile(r"^(?:\d+ )?(?P<call>\w+)\((?P<args>.*)\) .*\(INJECTED\)")
+INJECTED = re.compile(r"^(?:\d+ +)?(?P<call>\w+)\((?P<args>.*)\) .*\(INJECTED\)")
 IN_ARGS = re.compile(r'<(/[^>]*)>|"(/[^"]*)"')
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Calls of one kind fail with one error, from the k-th of each thread on or only that one."""
+    """Calls of one kind fail with one error: of each thread those numbered by `hits`, as strace
+    writes that: `3`, `3..5`, or `3+` for the third and all that follow."""
 
     calls: str
     error: str
-    hit: int
-    forever: bool
+    hits: str
     trace: Path
 
     @property
     def under(self) -> list[str]:
         """The command that runs another one with this fault."""
-        when = f"{self.hit}+" if self.forever else str(self.hit)
-        inject = f"inject={self.calls}:error={self.error}:when={when}"
+        inject = f"inject={self.calls}:error={self.error}:when={self.hits}"
         return [
             *("strace", "-f", "-qq", "-y", "-s", "0", "-o", str(self.trace)),
             *("-e", f"trace={self.calls}", "-e", inject, "--"),
         ]
 
-    def paths_hit(self, folders: list[Path]) -> list[Path]:
-        """The files in `folders` at which the fault struck."""
+    def paths_hit(self, places: list[Path]) -> list[Path]:
+        """The files at or below `places` at which the fault struck."""
         found = []
         for line in self.trace.read_text(errors="replace").splitlines():
             match = INJECTED.match(line)
             if match:
                 names = [Path(one or two) for one, two in IN_ARGS.findall(match["args"])]
-                found += [it for it in names if any(it.is_relative_to(f) for f in folders)]
+                found += [it for it in names if any(it.is_relative_to(p) for p in places)]
         return found

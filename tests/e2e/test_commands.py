@@ -213,6 +213,50 @@ def test_an_import_never_overwrites_a_checkpoint(onefold: Onefold, done: Stream)
     done.check_exact()
 
 
+def test_a_fork_goes_on_by_itself_from_the_newest_commit(onefold: Onefold, done: Stream) -> None:
+    copy, output = done.folder / "fork", done.folder / "fork-out"
+    onefold.ok("checkpoint", "fork", done.checkpoint, copy, "--sink", output)
+    before = done.feeder.records
+    done.feeder.feed(3)
+    text = pipeline.copy_events(done.input, output, copy)
+    onefold.drain(pipeline.written(text, done.folder / "fork.sql"))
+    onefold.drain(done.pipeline)
+    done.check_exact()
+    forked = oracle.rows(oracle.listed_plainly(output))
+    assert sorted(row["id"] for row in forked) == list(range(before, done.feeder.records))
+    ids = [json.loads((place / "metadata").read_text())["id"] for place in (done.checkpoint, copy)]
+    assert ids[0] != ids[1]
+
+
+def test_a_rewind_only_says_what_it_would_do_until_told_to(onefold: Onefold, done: Stream) -> None:
+    before = checkpoint_files.visible_files(done.checkpoint)
+    said = onefold.ok("checkpoint", "rewind", done.checkpoint, "--to-batch", 2, "--later-marks", "rewind")
+    assert re.search(r"\b(3|4)\b", said.stdout), str(said)
+    assert checkpoint_files.visible_files(done.checkpoint) == before
+    done.check_exact()
+
+
+def test_a_rewind_refuses_to_part_checkpoint_and_sink(onefold: Onefold, done: Stream) -> None:
+    finished = onefold.fails("checkpoint", "rewind", done.checkpoint, "--to-batch", 2, "--apply")
+    assert "--later-marks" in finished.stderr, str(finished)
+    onefold.drain(done.pipeline)
+    done.check_exact()
+
+
+def test_rewound_batches_run_again_and_every_row_is_there_once(
+    onefold: Onefold, done: Stream
+) -> None:
+    rewind = ("--to-batch", 1, "--apply", "--later-marks", "rewind")
+    onefold.ok("checkpoint", "rewind", done.checkpoint, *rewind)
+    assert checkpoint_files.commits(done.checkpoint) == [0, 1]
+    assert len(oracle.rows(oracle.listed_plainly(done.output))) == 2 * events.RECORDS_PER_FILE
+    done.feeder.feed(1)
+    onefold.drain(done.pipeline)
+    done.check_exact()
+    checkpoint_files.check_whole(done.checkpoint)
+    onefold.ok("verify", done.checkpoint)
+
+
 # The demonstration ------------------------------------------------------------------------------
 
 
