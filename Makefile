@@ -39,11 +39,11 @@ bench: setup-build ## Throughput and cost of a batch, beside plain DataFusion
 
 .PHONY: setup
 setup: setup-build ## Installs all that building and testing need
-	scripts/setup-test.sh
+	@scripts/setup-test.sh
 
 .PHONY: setup-build
 setup-build: ## Installs what building needs
-	scripts/setup-build.sh
+	@scripts/setup-build.sh
 
 .PHONY: clean
 clean: ## Removes builds and the tests' Python from ~/.cache/onefold
