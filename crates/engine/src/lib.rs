@@ -7,6 +7,7 @@
 //! *What it is not:* it neither makes bytes durable (`storage`) nor plans expressions (`plan`).
 //! *Where to start:* [`Session`].
 
+pub mod checkpoint_tools;
 mod conf;
 mod explain;
 mod fault;

@@ -1,0 +1,169 @@
+//! Checkpoint and sink, batch by batch: does the sink still hold what was committed?
+
+use super::contents::{Contents, Record};
+use onefold_connector::Sink;
+use onefold_types::{BatchId, Published, Result, Totals};
+use serde::Serialize;
+
+/// The result of `onefold verify`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// The sink, as it describes itself.
+    pub sink: String,
+    /// Whether all holds that could be compared, and nothing is missing.
+    pub ok: bool,
+    /// The lowest batch whose commit is still there; those before it were purged.
+    pub from_batch: Option<BatchId>,
+    /// The newest commit.
+    pub last_commit: Option<BatchId>,
+    /// The newest batch that the sink holds.
+    pub mark: Option<Published>,
+    /// Batches whose rows and hash are as they were committed.
+    pub equal: u64,
+    /// Rows in those batches.
+    pub rows: u64,
+    /// Batches without totals in their commit (another engine committed them), or of which the
+    /// sink can no longer tell.
+    pub not_comparable: Vec<NotComparable>,
+    /// The first batch that differs.
+    pub first_difference: Option<Difference>,
+    /// How many batches differ.
+    pub differing: u64,
+}
+
+/// A batch that could not be compared.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct NotComparable {
+    /// The batch.
+    pub batch: BatchId,
+    /// Why not.
+    pub why: &'static str,
+}
+
+/// A batch that differs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The batch.
+    pub batch: BatchId,
+    /// What the commit says.
+    pub expected: Option<Totals>,
+    /// What the sink holds.
+    pub found: Option<Totals>,
+    /// The difference in words, with the file where the sink names one.
+    pub text: String,
+}
+
+/// Compares every commit that was read with what the sink holds.
+///
+/// # Errors
+/// As the sink's `last_mark`. A batch that the sink cannot read is a difference, not an error.
+pub async fn compare(
+    contents: &Contents,
+    description: String,
+    sink: &dyn Sink,
+) -> Result<Comparison> {
+    let mark = sink.last_mark().await?;
+    let mut comparison = Comparison {
+        checkpoint: contents.url.clone(),
+        sink: description,
+        ok: false,
+        from_batch: contents.commit_ids.first().copied(),
+        last_commit: contents.commit_ids.last().copied(),
+        mark,
+        equal: 0,
+        rows: 0,
+        not_comparable: Vec::new(),
+        first_difference: None,
+        differing: 0,
+    };
+    for (batch, record) in &contents.commits {
+        let outcome = compare_batch(*batch, record, sink).await;
+        comparison.add(*batch, outcome);
+    }
+    comparison.compare_marks(contents);
+    comparison.ok = comparison.first_difference.is_none();
+    Ok(comparison)
+}
+
+enum Outcome {
+    Equal(Totals),
+    Not(&'static str),
+    Differs { expected: Option<Totals>, found: Option<Totals>, text: String },
+}
+
+async fn compare_batch(
+    batch: BatchId,
+    record: &Record<onefold_protocol::record::Commit>,
+    sink: &dyn Sink,
+) -> Outcome {
+    let commit = match &record.content {
+        Ok(commit) => commit,
+        Err(error) => {
+            let text = format!("commits/{batch} cannot be read: {}", error.chain());
+            return Outcome::Differs { expected: None, found: None, text };
+        }
+    };
+    let Some(expected) = commit.totals else {
+        return Outcome::Not("its commit holds no totals: another engine committed it");
+    };
+    match sink.audit(batch).await {
+        Ok(Some(found)) if found == expected => Outcome::Equal(found),
+        Ok(Some(found)) => {
+            let text = if found.rows == expected.rows {
+                format!("the sink holds {} rows as committed, but other ones", found.rows)
+            } else {
+                format!("{} rows were committed, the sink holds {}", expected.rows, found.rows)
+            };
+            Outcome::Differs { expected: Some(expected), found: Some(found), text }
+        }
+        Ok(None) => Outcome::Not("the sink can no longer tell what belongs to it"),
+        Err(error) => {
+            Outcome::Differs { expected: Some(expected), found: None, text: error.chain() }
+        }
+    }
+}
+
+impl Comparison {
+    fn add(&mut self, batch: BatchId, outcome: Outcome) {
+        match outcome {
+            Outcome::Equal(totals) => {
+                self.equal += 1;
+                self.rows = self.rows.saturating_add(totals.rows);
+            }
+            Outcome::Not(why) => self.not_comparable.push(NotComparable { batch, why }),
+            Outcome::Differs { expected, found, text } => {
+                self.differing += 1;
+                self.first_difference.get_or_insert(Difference { batch, expected, found, text });
+            }
+        }
+    }
+
+    /// The sink's newest batch lies between the newest commit and the newest intent.
+    fn compare_marks(&mut self, contents: &Contents) {
+        let held = self.mark.map(|published| published.mark.batch);
+        let last_intent = contents.intent_ids.last().copied();
+        let (batch, text) = match (held, self.last_commit) {
+            (None, Some(commit)) => {
+                (commit, format!("batches up to {commit} are committed, the sink holds none"))
+            }
+            (Some(held), Some(commit)) if held < commit => (
+                held.next(),
+                format!("batches up to {commit} are committed, the sink holds up to {held} only"),
+            ),
+            (Some(held), _) if last_intent.is_none_or(|intent| intent < held) => {
+                (held, format!("the sink holds batch {held}, which the checkpoint never planned"))
+            }
+            _ => return,
+        };
+        self.differing += 1;
+        self.first_difference.get_or_insert(Difference {
+            batch,
+            expected: None,
+            found: None,
+            text,
+        });
+    }
+}
