@@ -13,21 +13,29 @@
 //! Start reading at [`sink::FileSink`].
 
 mod audit;
+mod avro_file;
 mod columns;
 mod content;
+mod csv_lines;
 mod encode;
+mod json_lines;
+mod line_file;
 mod manifest;
 mod names;
 mod options;
+mod orc_file;
 mod ownership;
 mod parquet_file;
 mod partitioning;
+mod pattern;
 mod rest;
 mod sink;
 mod spark_text;
 mod stage;
 mod stored_file;
+mod text_lines;
 mod uri;
+mod value_text;
 
 use async_trait::async_trait;
 use columns::Columns;
@@ -175,7 +183,7 @@ impl SinkDefinition for FileSinkDefinition {
         Ok(Arc::new(FileSink {
             store,
             manifest,
-            encoding: Encoding::new(columns, Arc::clone(&self.options)),
+            encoding: Encoding::new(columns, Arc::clone(&self.options), &time_zone)?,
             options: Arc::clone(&self.options),
             query: context.query,
             generation: context.generation,

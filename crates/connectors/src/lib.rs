@@ -8,4 +8,11 @@ use onefold_connector::{SinkSpec, SourceSpec};
 pub static SOURCES: &[&SourceSpec] = &[];
 
 /// Every sink, by name in `format("…")`.
-pub static SINKS: &[&SinkSpec] = &[&file_sink::PARQUET];
+pub static SINKS: &[&SinkSpec] = &[
+    &file_sink::PARQUET,
+    &file_sink::JSON,
+    &file_sink::CSV,
+    &file_sink::TEXT,
+    &file_sink::AVRO,
+    &file_sink::ORC,
+];

@@ -3,7 +3,7 @@
 use super::content::RowHasher;
 use super::manifest::Line;
 use super::options::{FileOptions, Format};
-use super::parquet_file;
+use super::{avro_file, line_file, orc_file, parquet_file};
 use super::stored_file::StoredFile;
 use onefold_storage::Store;
 use onefold_types::{Error, Result, Totals};
@@ -56,7 +56,9 @@ fn read_back(file: &StoredFile, path: &str, options: &FileOptions) -> Result<Tot
     let hasher = RowHasher::new(folder);
     let totals = match options.format {
         Format::Parquet => parquet_file::totals(file, hasher),
-        _ => Err(Error::internal("not yet")),
+        Format::Avro => avro_file::totals(file, hasher),
+        Format::Orc => orc_file::totals(file, hasher),
+        Format::Json | Format::Csv | Format::Text => line_file::totals(file, options, &hasher),
     };
     totals.map_err(|e| {
         Error::corrupt(format!(

@@ -58,6 +58,7 @@ impl Columns {
             // As Spark does, every column may be null in a file, so that later files fit.
             fields.push(Field::new(field.name(), wanted, true));
         }
+        check_format(format, &fields)?;
         Ok(Columns { file: Arc::new(Schema::new(fields)), file_from, folders })
     }
 
@@ -79,6 +80,43 @@ impl Columns {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.file), columns, &options)
             .map_err(|e| Error::internal("rows do not fit the file's columns").because(e))
+    }
+}
+
+/// What a format does not hold at all.
+fn check_format(format: Format, fields: &[Field]) -> Result<()> {
+    match format {
+        Format::Text => match fields {
+            [only] if only.data_type() == &DataType::Utf8 => Ok(()),
+            [only] => Err(Error::invalid(format!(
+                "text files hold one column of type string, but `{}` is a {}; cast it to a string",
+                only.name(),
+                only.data_type()
+            ))),
+            more => Err(Error::invalid(format!(
+                "text files hold one column of type string, but there are {} columns; select one, \
+                 or use format json or csv",
+                more.len()
+            ))),
+        },
+        Format::Csv => refuse(format, fields, DataType::is_nested),
+        Format::Orc => refuse(format, fields, |kind| {
+            kind.is_nested() || matches!(kind, DataType::Decimal128(..) | DataType::Time64(_))
+        }),
+        Format::Parquet | Format::Json | Format::Avro => Ok(()),
+    }
+}
+
+fn refuse(format: Format, fields: &[Field], unfit: impl Fn(&DataType) -> bool) -> Result<()> {
+    match fields.iter().find(|field| unfit(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(Error::invalid(format!(
+            "column `{}` is of type {}, which this writer of {} files does not know; cast it, or \
+             use format parquet",
+            field.name(),
+            field.data_type(),
+            format.name()
+        ))),
     }
 }
 

@@ -1,11 +1,15 @@
 //! Encoders: rows in, the bytes of one file out, a piece at a time.
 
+use super::avro_file::AvroEncoder;
 use super::columns::Columns;
+use super::line_file::{self, LineEncoder, Lines};
 use super::options::{FileOptions, Format};
-use super::parquet_file::ParquetEncoder;
+use super::orc_file::OrcEncoder;
+use super::parquet_file::{self, ParquetEncoder};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use onefold_types::{Result, Totals};
+use parquet::file::properties::WriterProperties;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -28,14 +32,29 @@ pub(crate) trait Encoder: Send + Debug {
 pub(crate) struct Encoding {
     pub(crate) columns: Columns,
     options: Arc<FileOptions>,
-    parquet: parquet::file::properties::WriterProperties,
+    parquet: WriterProperties,
+    /// For the formats of lines.
+    lines: Option<Arc<dyn Lines>>,
 }
 
 impl Encoding {
     /// Prepares for these columns and options.
-    pub(crate) fn new(columns: Columns, options: Arc<FileOptions>) -> Self {
-        let parquet = super::parquet_file::properties(&options);
-        Encoding { columns, options, parquet }
+    ///
+    /// # Errors
+    /// Invalid: a pattern of dates or times, or a time zone.
+    pub(crate) fn new(
+        columns: Columns,
+        options: Arc<FileOptions>,
+        time_zone: &str,
+    ) -> Result<Self> {
+        let parquet = parquet_file::properties(&options);
+        let lines = match options.format {
+            Format::Json | Format::Csv | Format::Text => {
+                Some(line_file::lines(&options, &columns.file, time_zone)?)
+            }
+            Format::Parquet | Format::Avro | Format::Orc => None,
+        };
+        Ok(Encoding { columns, options, parquet, lines })
     }
 
     /// The extension of a file's name, with the compression's name where the format has one in
@@ -47,11 +66,15 @@ impl Encoding {
     /// An encoder for one file below `folder` (empty: the output's root).
     pub(crate) fn encoder(&self, folder: &str) -> Result<Box<dyn Encoder>> {
         let schema = &self.columns.file;
-        match self.options.format {
-            Format::Parquet => {
-                Ok(Box::new(ParquetEncoder::new(schema, self.parquet.clone(), folder)?))
-            }
-            other => Err(onefold_types::Error::invalid(other.name())),
+        if let Some(lines) = &self.lines {
+            return Ok(Box::new(LineEncoder::new(Arc::clone(lines), &self.options, folder)?));
         }
+        Ok(match self.options.format {
+            Format::Avro => Box::new(AvroEncoder::new(schema, &self.options, folder)?),
+            Format::Orc => {
+                Box::new(OrcEncoder::new(schema, &self.options.compression, folder)?)
+            }
+            _ => Box::new(ParquetEncoder::new(schema, self.parquet.clone(), folder)?),
+        })
     }
 }

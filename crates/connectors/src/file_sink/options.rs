@@ -1,5 +1,6 @@
 //! The options of file sinks: Spark's names, defaults and aliases.
 
+use super::pattern::Pattern;
 use onefold_connector::{OptionKind, OptionSpec, Options};
 use onefold_types::{Error, Result};
 
@@ -226,6 +227,13 @@ impl FileOptions {
             trim_start: options.flag("ignoreLeadingWhiteSpace"),
             trim_end: options.flag("ignoreTrailingWhiteSpace"),
         };
+        if matches!(format, Format::Json | Format::Csv) {
+            for (name, zoned) in
+                [("dateFormat", false), ("timestampFormat", true), ("timestampNTZFormat", false)]
+            {
+                Pattern::parse(name, &text(name), zoned)?;
+            }
+        }
         let line_sep = text("lineSep");
         if options.given("lineSep") && line_sep.is_empty() {
             return Err(Error::invalid("option `lineSep` is empty; leave it out for a newline"));

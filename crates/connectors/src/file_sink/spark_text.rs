@@ -177,6 +177,20 @@ pub(crate) fn decimal(value: i128, scale: i8) -> String {
     }
 }
 
+/// A decimal as Java's `BigDecimal.toString` writes it: with an exponent where it is very small.
+pub(crate) fn decimal_number(value: i128, scale: i8) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let exponent = i64::try_from(digits.len()).unwrap_or(0) - 1 - i64::from(scale);
+    if scale >= 0 && exponent >= -6 {
+        return decimal(value, scale);
+    }
+    let sign = if value < 0 { "-" } else { "" };
+    match digits.split_at_checked(1) {
+        Some((first, rest)) if !rest.is_empty() => format!("{sign}{first}.{rest}E{exponent:+}"),
+        _ => format!("{sign}{digits}E{exponent:+}"),
+    }
+}
+
 /// A double as Java's `Double.toString` writes it: `1.0`, `1.0E10`, `1.234E-5`.
 pub(crate) fn java_double(value: f64) -> String {
     java_float_text(value.is_nan(), value.is_infinite(), value < 0.0, &format!("{value:e}"))
@@ -257,6 +271,9 @@ mod tests {
         assert_eq!(decimal(-12_340, 3), "-12.340");
         assert_eq!(decimal(5, 2), "0.05");
         assert_eq!(decimal(7, 0), "7");
+        assert_eq!(decimal_number(0, 18), "0E-18");
+        assert_eq!(decimal_number(123, 2), "1.23");
+        assert_eq!(decimal_number(-12, 9), "-1.2E-8");
         assert_eq!(timestamp(naive(-500_000)), "1969-12-31 23:59:59.5");
         assert_eq!(date(day(11_016)), "2000-02-29");
         let column: ArrayRef =

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod faulty;
+mod formats;
 mod parquet;
 mod rig;
