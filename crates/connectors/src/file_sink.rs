@@ -48,6 +48,7 @@ use onefold_storage::Store;
 use onefold_types::{Delivery, Error, OptionMap, Result};
 use options::{FileOptions, Format};
 use sink::{FileSink, State};
+pub(crate) use stage::plan_failed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -193,6 +194,23 @@ impl SinkDefinition for FileSinkDefinition {
             state: Mutex::new(State::shared_to(context.last_intent)),
         }))
     }
+}
+
+/// The texts of each column of rows, as Spark shows them.
+///
+/// # Errors
+/// Invalid: a type without text, or a time zone that is not known.
+pub(crate) fn spark_texts(
+    rows: &arrow::array::RecordBatch,
+    time_zone: &str,
+) -> Result<Vec<Vec<Option<String>>>> {
+    let columns = rows.schema_ref().fields().iter().zip(rows.columns());
+    columns
+        .map(|(field, column)| {
+            let texts = spark_text::Texts::of(field.name(), column, time_zone)?;
+            Ok((0..rows.num_rows()).map(|row| texts.get(row).map(str::to_owned)).collect())
+        })
+        .collect()
 }
 
 fn setting(conf: &BTreeMap<String, String>, name: &str) -> Option<u64> {

@@ -1,6 +1,9 @@
 //! The bundled sources and sinks: one folder each, and the one list of them.
 
+pub mod console;
 pub mod file_sink;
+pub mod memory;
+pub mod noop;
 
 use onefold_connector::{SinkSpec, SourceSpec};
 
@@ -15,4 +18,7 @@ pub static SINKS: &[&SinkSpec] = &[
     &file_sink::TEXT,
     &file_sink::AVRO,
     &file_sink::ORC,
+    &console::SPEC,
+    &memory::SPEC,
+    &noop::SPEC,
 ];

@@ -3,8 +3,8 @@
 use super::content::RowHasher;
 use super::manifest::Line;
 use super::options::{FileOptions, Format};
-use super::{avro_file, line_file, orc_file, parquet_file};
 use super::stored_file::StoredFile;
+use super::{avro_file, line_file, orc_file, parquet_file};
 use onefold_storage::Store;
 use onefold_types::{Error, Result, Totals};
 use std::sync::Arc;

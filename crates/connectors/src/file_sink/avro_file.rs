@@ -109,8 +109,7 @@ impl Encoder for AvroEncoder {
 /// Sums up a file that is read back.
 pub(crate) fn totals(file: &StoredFile, mut hasher: RowHasher) -> Result<Totals> {
     let unreadable = |e: arrow::error::ArrowError| Error::corrupt("not Avro").because(e);
-    let rows =
-        ReaderBuilder::new().build(BufReader::new(file.read_from(0))).map_err(unreadable)?;
+    let rows = ReaderBuilder::new().build(BufReader::new(file.read_from(0))).map_err(unreadable)?;
     let mut totals = Totals::default();
     for batch in rows {
         totals = totals.plus(hasher.totals(&batch.map_err(unreadable)?)?);

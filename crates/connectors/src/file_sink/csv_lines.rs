@@ -101,11 +101,7 @@ impl Lines for CsvLines {
         })
     }
 
-    fn each(
-        &self,
-        rows: &RecordBatch,
-        act: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn each(&self, rows: &RecordBatch, act: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let columns = ValueTexts::of_rows(rows, &self.times)?;
         let mut line = String::new();
         for row in 0..rows.num_rows() {
@@ -209,10 +205,19 @@ mod tests {
 
     #[test]
     fn fields_are_quoted_and_escaped_as_spark_does() {
-        let texts = vec![Some("a"), None, Some(""), Some("x,y"), Some("q\"q"), Some(" b "), Some("back\\")];
+        let texts =
+            vec![Some("a"), None, Some(""), Some("x,y"), Some("q\"q"), Some(" b "), Some("back\\")];
         assert_eq!(
             written(&[], texts),
-            vec!["a,1.0", ",1.0", "\"\",1.0", "\"x,y\",1.0", "\"q\\\"q\",1.0", "b,1.0", "back\\,1.0"]
+            vec![
+                "a,1.0",
+                ",1.0",
+                "\"\",1.0",
+                "\"x,y\",1.0",
+                "\"q\\\"q\",1.0",
+                "b,1.0",
+                "back\\,1.0"
+            ]
         );
         let given = [("header", "true"), ("sep", "|"), ("nullValue", "NULL"), ("quoteAll", "true")];
         assert_eq!(

@@ -71,9 +71,7 @@ impl Encoding {
         }
         Ok(match self.options.format {
             Format::Avro => Box::new(AvroEncoder::new(schema, &self.options, folder)?),
-            Format::Orc => {
-                Box::new(OrcEncoder::new(schema, &self.options.compression, folder)?)
-            }
+            Format::Orc => Box::new(OrcEncoder::new(schema, &self.options.compression, folder)?),
             _ => Box::new(ParquetEncoder::new(schema, self.parquet.clone(), folder)?),
         })
     }

@@ -79,7 +79,9 @@ impl JsonLines {
         Ok(match column.data_type() {
             DataType::Boolean => {
                 let column = column.as_boolean();
-                Box::new(|row, into| into.push_str(if column.value(row) { "true" } else { "false" }))
+                Box::new(|row, into| {
+                    into.push_str(if column.value(row) { "true" } else { "false" })
+                })
             }
             DataType::Int8 => whole::<Int8Type>(column),
             DataType::Int16 => whole::<Int16Type>(column),
@@ -172,11 +174,7 @@ impl JsonLines {
 }
 
 impl Lines for JsonLines {
-    fn each(
-        &self,
-        rows: &RecordBatch,
-        act: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn each(&self, rows: &RecordBatch, act: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let names = rows.schema_ref().fields().iter().map(|field| field.name().as_str());
         let write = self.object(names.zip(rows.columns()))?;
         let mut line = String::new();
@@ -315,10 +313,13 @@ mod tests {
                 ])),
             ),
         ];
-        assert_eq!(written(OptionMap::new(), columns.clone()), vec![
-            r#"{"id":1,"t":"a\"\\\n\u0001é","d":1.0E10,"ts":"1970-01-01T00:00:00.000Z","l":[1,null]}"#,
-            r#"{"t":"","d":"NaN","ts":"1970-01-01T00:00:00.000Z"}"#,
-        ]);
+        assert_eq!(
+            written(OptionMap::new(), columns.clone()),
+            vec![
+                r#"{"id":1,"t":"a\"\\\n\u0001é","d":1.0E10,"ts":"1970-01-01T00:00:00.000Z","l":[1,null]}"#,
+                r#"{"t":"","d":"NaN","ts":"1970-01-01T00:00:00.000Z"}"#,
+            ]
+        );
         let kept = written(OptionMap::new().with("ignoreNullFields", "false"), columns);
         assert!(kept[1].starts_with(r#"{"id":null,"#), "{kept:?}");
     }

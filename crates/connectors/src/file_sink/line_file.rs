@@ -22,11 +22,7 @@ pub(crate) trait Lines: Send + Sync + Debug {
         None
     }
     /// Calls `act` with the line of each row, without its end.
-    fn each(
-        &self,
-        rows: &RecordBatch,
-        act: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()>;
+    fn each(&self, rows: &RecordBatch, act: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
 /// The lines of a format.

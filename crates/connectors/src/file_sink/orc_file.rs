@@ -34,14 +34,11 @@ pub(crate) struct OrcEncoder {
 }
 
 fn failed(error: OrcError) -> Error {
-    Error::internal("rows cannot be encoded as ORC").because(error)
+    // Its types were checked, so it is a value, such as a fraction of the last second before 1970.
+    Error::invalid("a value cannot be written to an ORC file; use format parquet").because(error)
 }
 
-fn build(
-    shelf: Shelf,
-    schema: SchemaRef,
-    codec: &str,
-) -> Result<ArrowWriter<Shelf>, OrcError> {
+fn build(shelf: Shelf, schema: SchemaRef, codec: &str) -> Result<ArrowWriter<Shelf>, OrcError> {
     let builder = ArrowWriterBuilder::new(shelf, schema);
     match codec {
         "snappy" => builder.with_compression(CompressionType::Snappy),

@@ -19,11 +19,7 @@ impl TextLines {
 }
 
 impl Lines for TextLines {
-    fn each(
-        &self,
-        rows: &RecordBatch,
-        act: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn each(&self, rows: &RecordBatch, act: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Some(column) = rows.columns().first() else { return Ok(()) };
         let column = column.as_string::<i32>();
         for row in 0..column.len() {

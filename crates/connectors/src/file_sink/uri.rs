@@ -1,29 +1,11 @@
 //! Paths in the manifest: a URI as Java's `java.net.URI` writes it.
 
+use onefold_storage::location::encode_path;
 use percent_encoding::percent_decode_str;
-use std::fmt::Write;
 
-/// The URI of a file: the root's URL, and the relative path quoted as Java's multi-argument
-/// constructor of `URI` quotes a path: `%` always, and every ASCII character that a path may not
-/// hold; letters beyond ASCII stay as they are.
+/// The URI of a file: the root's URL, and the relative path quoted as Java quotes it.
 pub(crate) fn of_file(root: &str, path: &str) -> String {
-    let mut uri = String::with_capacity(root.len() + path.len() + 16);
-    uri.push_str(root);
-    uri.push('/');
-    for letter in path.chars() {
-        let legal = letter.is_ascii_alphanumeric() || "_-!.~'()*,;:$&+=/@".contains(letter);
-        let other = !letter.is_ascii() && !letter.is_control() && !letter.is_whitespace();
-        if legal || other {
-            uri.push(letter);
-        } else {
-            let mut bytes = [0; 4];
-            for byte in letter.encode_utf8(&mut bytes).bytes() {
-                // Writing to a string cannot fail.
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
+    format!("{root}/{}", encode_path(path))
 }
 
 /// The path below the root that a manifest's URI names; `None` if it lies elsewhere.

@@ -3,5 +3,8 @@
 mod conformance;
 mod faulty;
 mod formats;
+mod golden;
+mod others;
+mod ownership;
 mod parquet;
 mod rig;

@@ -24,7 +24,7 @@ fn flat_columns() -> Vec<(&'static str, ArrayRef)> {
         (
             "ts",
             Arc::new(
-                TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)])
+                TimestampMicrosecondArray::from(vec![Some(1), None, Some(-2_500_000)])
                     .with_timezone("UTC"),
             ),
         ),
@@ -117,7 +117,10 @@ async fn a_header_stands_in_every_csv_file_and_counts_as_no_row() {
     rig.options.set("header", "true");
     let sink = rig.open(1, None, None).await.unwrap();
     let published = rig.run(&*sink, 1, 0, vec![vec![super::rig::rows(&[1, 2])]]).await.unwrap();
-    assert_eq!(std::fs::read_to_string(&listed(out.path())[0]).unwrap(), "id,k\n1,k 1/x\n2,k 2/x\n");
+    assert_eq!(
+        std::fs::read_to_string(&listed(out.path())[0]).unwrap(),
+        "id,k\n1,k 1/x\n2,k 2/x\n"
+    );
     assert_eq!(sink.audit(BatchId(0)).await.unwrap(), published.totals);
 }
 
