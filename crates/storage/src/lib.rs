@@ -11,12 +11,14 @@
 pub mod crash;
 mod local;
 pub mod location;
+mod object;
 mod open;
 pub mod planted;
 mod record;
 mod store;
 
 pub use local::LocalStore;
+pub use object::{BucketStore, redact};
 pub use open::open;
 pub use record::{Recorded, create_record};
 pub use store::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};

@@ -133,6 +133,12 @@ pub trait Store: Debug + Send + Sync {
     /// final name, so that recovery can tell whose it is.
     async fn stage(&self, path: &str, tag: &str) -> Result<Box<dyn StagedWriter>>;
 
+    /// As [`Store::stage`] for a file that [`Store::create_staged`] will name: one whose name
+    /// another process may want at the same time.
+    async fn stage_record(&self, path: &str, tag: &str) -> Result<Box<dyn StagedWriter>> {
+        self.stage(path, tag).await
+    }
+
     /// Gives staged files their final names, durably. Revealing again is fine. Fails, without
     /// harm, if a staged file is gone and its final name is not there either. An existing other
     /// file under the final name is an error, never overwritten.
@@ -147,11 +153,12 @@ pub trait Store: Debug + Send + Sync {
     /// can reveal or discard it.
     fn concealed(&self, path: &str) -> Staged;
 
-    /// Throws staged files away, whether revealed or not. Files that are gone are fine.
+    /// Throws staged files away, whether revealed or not. Files that are gone are fine. While a
+    /// file is still held, what has its final name is another's and stays.
     async fn discard(&self, staged: &[Staged]) -> Result<()>;
 
-    /// As [`Store::create`] with [`Durability::Now`], of a staged file that was written ahead:
-    /// gives it its final name unless that is taken.
+    /// As [`Store::create`] with [`Durability::Now`], of a file that was written ahead with
+    /// [`Store::stage_record`]: gives it its final name unless that is taken.
     async fn create_staged(&self, staged: &Staged) -> Result<Created, CreateError>;
 }
 

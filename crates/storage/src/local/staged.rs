@@ -181,9 +181,10 @@ impl Inner {
         self.check_poison()?;
         let mut changed = Vec::new();
         for one in staged {
-            let seen = self.remove(&self.place(&one.path)?)?;
-            self.remove(&self.place(&one.held_as)?)?;
-            if seen {
+            let (hidden, place) = (self.place(&one.held_as)?, self.place(&one.path)?);
+            let linked = same_file(&hidden, &place);
+            let held = self.remove(&hidden)?;
+            if (!held || linked) && self.remove(&place)? {
                 changed.push(one.path.as_str());
             }
         }

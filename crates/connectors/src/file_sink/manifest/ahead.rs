@@ -64,7 +64,7 @@ impl Ahead {
         retention: Retention,
         now_ms: i64,
     ) -> Result<Ahead> {
-        let mut writer = store.stage(&path_of(batch, true), tag).await?;
+        let mut writer = store.stage_record(&path_of(batch, true), tag).await?;
         writer.write(Bytes::from_static(VERSION.as_bytes())).await?;
         let age = retention.age_ms.map(|age| i64::try_from(age).unwrap_or(i64::MAX));
         let rule = Rule {
