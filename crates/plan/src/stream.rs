@@ -8,7 +8,8 @@
 //! # Invariants
 //! - Sources stand in plan order, left to right; a definition used twice is one source.
 //! - A source's partitions stay as they are: no exchange, no sort, no collecting is added between
-//!   a source and the sink, so partition and row order of a batch are the source's.
+//!   a source and the sink, so partition and row order of a batch are the source's. A request to
+//!   repartition is passed over for the same reason.
 //! - Times come from the batch, random values from (query, batch, node, partition, row).
 
 mod batch;
@@ -144,7 +145,8 @@ impl StreamingPlan {
     }
 
     fn prepare(&self, session: &SessionState) -> Result<Prepared> {
-        let mut config = session.config().clone();
+        // The session's catalogs are shared: no new one may take the place of the default one.
+        let mut config = session.config().clone().with_create_default_catalog_and_schema(false);
         let optimizer = &mut config.options_mut().optimizer;
         // A source's partitions are its own: an exchange would cost memory and lose row order.
         optimizer.enable_round_robin_repartition = false;
