@@ -7,6 +7,7 @@ use crate::status::{StreamingQueryException, StreamingQueryStatus};
 use onefold_types::{Error, QueryId, Result, RunId};
 use std::collections::VecDeque;
 use std::fmt;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -38,6 +39,8 @@ struct View {
     recent: VecDeque<Arc<StreamingQueryProgress>>,
     exception: Option<StreamingQueryException>,
     explanation: Arc<Explanation>,
+    /// The plan of the newest batch; made into text only when somebody asks.
+    physical_plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
 /// What handle and run tell each other.
@@ -51,7 +54,7 @@ pub(crate) struct Signals {
     pub(crate) looks: u64,
     /// The number of the last look that found nothing to do.
     pub(crate) idle_look: u64,
-    /// Asks for a look now rather than at the next trigger's time.
+    /// Somebody waits for an idle look of at least this number: looks are not put off until then.
     pub(crate) hurry: u64,
 }
 
@@ -73,6 +76,7 @@ impl QueryShared {
             recent: VecDeque::new(),
             exception: None,
             explanation: Arc::new(explanation),
+            physical_plan: None,
         };
         QueryShared {
             id,
@@ -107,11 +111,18 @@ impl QueryShared {
         recent.push_back(progress);
     }
 
-    pub(crate) fn set_physical_plan(&self, plan: String) {
-        let view = &mut self.view();
-        let mut explanation = Explanation::clone(&view.explanation);
-        explanation.physical_plan = Some(plan);
-        view.explanation = Arc::new(explanation);
+    pub(crate) fn set_physical_plan(&self, plan: Arc<dyn ExecutionPlan>) {
+        self.view().physical_plan = Some(plan);
+    }
+
+    pub(crate) fn exception_of(&self, error: &Error) -> StreamingQueryException {
+        StreamingQueryException {
+            id: self.id,
+            run_id: self.run_id,
+            name: self.name.clone(),
+            kind: error.kind(),
+            message: error.chain(),
+        }
     }
 
     pub(crate) fn signals(&self) -> watch::Receiver<Signals> {
@@ -206,8 +217,15 @@ impl StreamingQuery {
 
     /// What it does and what it promises.
     #[must_use]
-    pub fn explain(&self) -> Arc<Explanation> {
-        Arc::clone(&self.shared.view().explanation)
+    pub fn explain(&self) -> Explanation {
+        let (explanation, plan) = {
+            let view = self.shared.view();
+            (Arc::clone(&view.explanation), view.physical_plan.clone())
+        };
+        let mut explanation = Explanation::clone(&explanation);
+        explanation.physical_plan =
+            plan.map(|plan| displayable(plan.as_ref()).indent(false).to_string());
+        explanation
     }
 
     /// Waits until the query ends, or for at most `limit`; true when it has ended.
@@ -237,7 +255,7 @@ impl StreamingQuery {
     pub fn process_all_available(&self) -> Result<()> {
         let mut signals = self.shared.signals();
         let begun = signals.borrow().looks;
-        self.shared.signal(|now| now.hurry = now.hurry.saturating_add(1));
+        self.shared.signal(|now| now.hurry = now.hurry.max(begun.saturating_add(1)));
         self.session.inner.tasks.wait(async move {
             let _ = signals.wait_for(|now| now.ended || now.idle_look > begun).await;
             Ok(())

@@ -62,9 +62,12 @@ impl Streams {
         Ok(())
     }
 
-    /// Lets a query that ended go.
-    pub(crate) fn deregister(&self, query: &QueryShared, error: Option<&Error>) {
+    /// Lets a query go that ended, or that never began.
+    pub(crate) fn deregister(&self, query: &QueryShared, error: Option<&Error>, began: bool) {
         self.active().retain(|other| other.run_id != query.run_id);
+        if !began {
+            return;
+        }
         self.ended.send_modify(|ended| {
             ended.count = ended.count.saturating_add(1);
             if let (None, Some(error)) = (&ended.first_error, error) {

@@ -1,0 +1,125 @@
+//! The facts from which recovery decides.
+
+use super::{commit_path, intent_path, prepared_path, read_record};
+use futures::{StreamExt, TryStreamExt, stream};
+use onefold_protocol::record::{Commit, Intent, Prepared};
+use onefold_protocol::recovery::{Facts, StopReason};
+use onefold_storage::Store;
+use onefold_types::{BatchId, Error, OffsetRange, Published, Result};
+
+/// Records that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// What the checkpoint holds, apart from the sink.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found {
+    pub(crate) facts: Facts,
+}
+
+impl Found {
+    pub(crate) fn last_intent(&self) -> Option<(BatchId, &Intent)> {
+        Some((*self.facts.intent_ids.last()?, self.facts.last_intent.as_ref()?))
+    }
+
+    pub(crate) fn last_commit(&self) -> Option<BatchId> {
+        self.facts.commit_ids.last().copied()
+    }
+
+    /// Adds what the sink says, and what the driver named by its mark prepared.
+    pub(crate) async fn with_mark(
+        mut self,
+        store: &dyn Store,
+        mark: Option<Published>,
+        needs_prepared: bool,
+    ) -> Result<Facts> {
+        self.facts.mark = mark;
+        self.facts.needs_prepared = needs_prepared;
+        if needs_prepared
+            && let Some(published) = mark
+            && let Some(generation) = published.mark.generation
+        {
+            let path = prepared_path(published.mark.batch, generation);
+            self.facts.prepared = read_record(store, &path, Prepared::parse).await?;
+        }
+        Ok(self.facts)
+    }
+}
+
+/// Numbers that name files in a folder, ascending. Other names, and folders, are not records.
+pub(super) async fn ids(store: &dyn Store, folder: &str) -> Result<Vec<BatchId>> {
+    let mut ids: Vec<BatchId> = store
+        .list(folder)
+        .await?
+        .iter()
+        .filter_map(|entry| entry.path.rsplit('/').next())
+        .filter_map(|name| name.parse::<u64>().ok().filter(|id| id.to_string() == name))
+        .map(BatchId)
+        .collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Lists the logs and reads their newest records.
+pub(crate) async fn gather(store: &dyn Store) -> Result<Found> {
+    let (intent_ids, commit_ids) =
+        futures::future::try_join(ids(store, "offsets"), ids(store, "commits")).await?;
+    let intent = async |nth: usize| -> Result<Option<Intent>> {
+        let Some(batch) = intent_ids.iter().rev().nth(nth) else { return Ok(None) };
+        read_record(store, &intent_path(*batch), Intent::parse).await
+    };
+    let last_intent = intent(0).await?;
+    let intent_before = intent(1).await?;
+    let last_commit = match commit_ids.last() {
+        Some(batch) => read_record(store, &commit_path(*batch), Commit::parse).await?,
+        None => None,
+    };
+    let metadata_found = store.stat("metadata").await?.is_some();
+    let facts = Facts {
+        metadata_found,
+        intent_ids,
+        commit_ids,
+        last_intent,
+        intent_before,
+        last_commit,
+        ..Facts::default()
+    };
+    Ok(Found { facts })
+}
+
+/// The retained intents with the range of each source, oldest first: for each source id, what
+/// [`onefold_connector::SourceContext::history`] wants.
+pub(crate) async fn history(
+    store: &dyn Store,
+    found: &Found,
+    ids: &[String],
+) -> Result<Vec<Vec<(BatchId, OffsetRange)>>> {
+    let intents: Vec<(BatchId, Intent)> = stream::iter(found.facts.intent_ids.clone())
+        .map(|batch| async move {
+            let intent = read_record(store, &intent_path(batch), Intent::parse).await?;
+            intent.map(|intent| (batch, intent)).ok_or_else(|| {
+                Error::unavailable(format!(
+                    "{}/{} vanished while it was read; does another driver run?",
+                    store.url(),
+                    intent_path(batch)
+                ))
+            })
+        })
+        .buffered(READS_AT_ONCE)
+        .try_collect()
+        .await?;
+    let ranges_of = |id: &String| {
+        let mut before: Option<&Intent> = None;
+        let mut ranges = Vec::with_capacity(intents.len());
+        for (batch, intent) in &intents {
+            ranges.push((*batch, intent.range(id, before)));
+            before = Some(intent);
+        }
+        ranges
+    };
+    Ok(ids.iter().map(ranges_of).collect())
+}
+
+/// A reason to stop as an error.
+pub(crate) fn stop(store: &dyn Store, reason: &StopReason) -> Error {
+    Error::corrupt(format!("checkpoint {} cannot go on: {reason}", store.url()))
+}

@@ -1,0 +1,71 @@
+//! Deleting the logs of batches long over.
+
+use super::generation::outdated;
+use super::{commit_path, intent_path};
+use onefold_connector::{Sink, Source};
+use onefold_storage::Store;
+use onefold_storage::crash::{CrashPoint, crash_point};
+use onefold_types::{BatchId, Generation, Result};
+use std::sync::Arc;
+
+/// Generations kept, so that a driver paused for long still reads who fenced it.
+const GENERATIONS_KEPT: usize = 100;
+
+/// How far the logs of this run are purged, so that the steady state lists nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retained {
+    /// Batches whose logs are kept.
+    pub(crate) batches: u64,
+    /// Logs of batches before this one are gone.
+    pub(crate) from: BatchId,
+}
+
+/// What one purge removes: everything before `keep_from`.
+pub(crate) struct Purge {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) sources: Vec<Arc<dyn Source>>,
+    pub(crate) gone_before: BatchId,
+    pub(crate) keep_from: BatchId,
+    /// The generation whose prepared records go by name; `None` where there are none.
+    pub(crate) prepared_by: Option<Generation>,
+}
+
+impl Purge {
+    /// Deletes, oldest first: prepared, commits, intents. Failures leave garbage at most.
+    pub(crate) async fn run(self) -> Result<()> {
+        for batch in self.gone_before.0..self.keep_from.0 {
+            let batch = BatchId(batch);
+            if let Some(generation) = self.prepared_by {
+                self.store.delete(&super::prepared_path(batch, generation)).await?;
+            }
+            self.store.delete(&commit_path(batch)).await?;
+            crash_point(CrashPoint::PurgeDuring);
+            self.store.delete(&intent_path(batch)).await?;
+        }
+        self.sink.retain(self.keep_from).await?;
+        for source in &self.sources {
+            source.retain(self.keep_from).await?;
+        }
+        Ok(())
+    }
+}
+
+/// At start: what earlier drivers left of batches before `keep_from`, found by listing.
+pub(crate) async fn sweep(
+    store: &dyn Store,
+    keep_from: BatchId,
+    generations: &[Generation],
+) -> Result<()> {
+    for entry in store.list("_onefold/prepared").await? {
+        let name = entry.path.rsplit('/').next().unwrap_or_default();
+        let batch = name.split('-').next().and_then(|text| text.parse::<u64>().ok());
+        if batch.is_some_and(|batch| batch < keep_from.0) {
+            store.delete(&entry.path).await?;
+        }
+    }
+    for path in outdated(generations, GENERATIONS_KEPT) {
+        store.delete(&path).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Everything that is fixed about a query before it runs.
+
+use crate::conf::Conf;
+use crate::explain::{
+    Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee,
+};
+use crate::trigger::Trigger;
+use onefold_connector::{OutputMode, SinkDefinition};
+use onefold_plan::stream::StreamingPlan;
+use onefold_storage::Store;
+use onefold_types::{Error, Result};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A query as its writer described it, checked.
+pub(crate) struct QueryDefinition {
+    pub(crate) name: Option<String>,
+    pub(crate) plan: Arc<StreamingPlan>,
+    pub(crate) sink: Arc<dyn SinkDefinition>,
+    /// What of the sink is written into the checkpoint for tools.
+    pub(crate) sink_record: SinkRecord,
+    pub(crate) output_mode: OutputMode,
+    pub(crate) trigger: Trigger,
+    pub(crate) conf: Conf,
+    pub(crate) checkpoint: CheckpointPlace,
+}
+
+/// Where the checkpoint is.
+#[derive(Clone)]
+pub(crate) struct CheckpointPlace {
+    pub(crate) store: Arc<dyn Store>,
+    /// A folder of ours that goes away when the query is stopped.
+    pub(crate) temporary: Option<PathBuf>,
+}
+
+/// The sink as tools find it in the checkpoint. No secret is in it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SinkRecord {
+    pub(crate) format: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) partition_by: Vec<String>,
+    pub(crate) options: Vec<(String, String)>,
+}
+
+impl QueryDefinition {
+    /// The object `definition` of the generation record.
+    pub(crate) fn record(&self) -> Value {
+        let sources: Vec<Value> = self
+            .plan
+            .sources()
+            .iter()
+            .map(|source| json!({"id": source.id, "description": source.definition.description()}))
+            .collect();
+        let options: serde_json::Map<String, Value> = self
+            .sink_record
+            .options
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::String(value.clone())))
+            .collect();
+        json!({
+            "name": self.name,
+            "sources": sources,
+            "schema": onefold_plan::schema::schema_ddl(&self.plan.schema()),
+            "sink": {
+                "description": self.sink.description(),
+                "format": self.sink_record.format,
+                "path": self.sink_record.path,
+                "partitionBy": self.sink_record.partition_by,
+                "outputMode": self.output_mode,
+                "options": options,
+            },
+            "trigger": self.trigger.to_string(),
+        })
+    }
+
+    /// Who promises what.
+    pub(crate) fn guarantee(&self) -> GuaranteeReport {
+        let kept = self.checkpoint.temporary.is_none();
+        guarantee(&self.plan, self.sink.as_ref(), self.checkpoint.store.url(), kept)
+    }
+
+    /// What the query does, before its first batch.
+    pub(crate) fn explanation(&self) -> Explanation {
+        explanation(self.name.clone(), &self.plan, self.guarantee())
+    }
+
+    /// # Errors
+    /// Invalid, when the query must be exactly-once and is not.
+    pub(crate) fn check_required(&self) -> Result<()> {
+        if !self.conf.flag("onefold.requireExactlyOnce") {
+            return Ok(());
+        }
+        match self.guarantee().whole {
+            onefold_types::Delivery::ExactlyOnce { .. } => Ok(()),
+            onefold_types::Delivery::AtLeastOnce { why } => Err(Error::invalid(format!(
+                "the query is not exactly-once, which requireExactlyOnce demands: {why}"
+            ))),
+        }
+    }
+
+    /// # Errors
+    /// Invalid, when the sink writes where a source reads: the query would feed itself.
+    pub(crate) fn check_folders(&self) -> Result<()> {
+        let Some(out) = self.sink.folder() else { return Ok(()) };
+        for source in self.plan.sources() {
+            for folder in source.definition.folders() {
+                if within(&out, &folder) || within(&folder, &out) {
+                    return Err(Error::invalid(format!(
+                        "the output folder {out} and the input folder {folder} lie within each \
+                         other, so that the query would read what it writes; choose another \
+                         output folder"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `inner` is `outer` or lies below it; both are URLs of folders.
+fn within(inner: &str, outer: &str) -> bool {
+    let outer = outer.trim_end_matches('/');
+    inner
+        .trim_end_matches('/')
+        .strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+pub(crate) fn guarantee(
+    plan: &StreamingPlan,
+    sink: &dyn SinkDefinition,
+    checkpoint: &str,
+    kept: bool,
+) -> GuaranteeReport {
+    let sources = plan
+        .sources()
+        .iter()
+        .map(|source| SourceGuarantee {
+            id: source.id.clone(),
+            description: source.definition.description(),
+            replay: source.definition.replay(),
+        })
+        .collect();
+    let logs = LogsGuarantee { checkpoint: checkpoint.to_owned(), kept };
+    let sink = SinkGuarantee { description: sink.description(), delivery: sink.delivery() };
+    GuaranteeReport::new(sources, logs, sink)
+}
+
+pub(crate) fn explanation(
+    name: Option<String>,
+    plan: &StreamingPlan,
+    guarantee: GuaranteeReport,
+) -> Explanation {
+    Explanation {
+        name,
+        logical_plan: plan.logical_plan().display_indent().to_string(),
+        physical_plan: None,
+        guarantee,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn a_folder_lies_within_itself_and_its_parents_only() {
+        assert!(within("file:///a/b", "file:///a/b/"));
+        assert!(within("file:///a/b/c", "file:///a/b"));
+        assert!(!within("file:///a/bc", "file:///a/b"));
+        assert!(!within("file:///a", "file:///a/b"));
+    }
+}

@@ -1,0 +1,106 @@
+//! From what a batch did to its progress.
+
+use super::phases::Phases;
+use super::term::Term;
+use crate::progress::{
+    SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms, offset_json,
+};
+use crate::query::QueryShared;
+use onefold_types::{BatchId, Offset, OffsetRange, Published};
+use std::collections::BTreeMap;
+
+/// What a batch did.
+pub(crate) struct Report<'a> {
+    pub(crate) batch: BatchId,
+    /// Ranges, in plan order.
+    pub(crate) ranges: &'a [OffsetRange],
+    /// The newest offsets there were, in plan order; empty when nobody asked.
+    pub(crate) latest: &'a [Option<Offset>],
+    /// Rows read, in plan order; empty when nothing was computed.
+    pub(crate) input_rows: &'a [u64],
+    pub(crate) published: Published,
+    pub(crate) phases: &'a Phases,
+    /// When the look before this one began.
+    pub(crate) looked_before_ms: Option<i64>,
+}
+
+/// The progress of a batch.
+pub(crate) fn progress(
+    query: &QueryShared,
+    term: &Term,
+    sink_description: &str,
+    report: &Report<'_>,
+) -> StreamingQueryProgress {
+    let duration_ms = report.phases.durations();
+    let work_ms = duration_ms.get("triggerExecution").copied().unwrap_or(0);
+    let rates = Rates {
+        since_ms: report.looked_before_ms.map(|before| report.phases.began_ms() - before),
+        work_ms,
+    };
+    let sources = term.sources.iter().enumerate().map(|(place, source)| {
+        let range = report.ranges.get(place);
+        let rows = report.input_rows.get(place).copied().unwrap_or(0);
+        SourceProgress {
+            description: source.definition.description(),
+            start_offset: range.and_then(|range| range.start.as_ref()).map(offset_json),
+            end_offset: range.and_then(|range| range.end.as_ref()).map(offset_json),
+            latest_offset: report.latest.get(place).and_then(Option::as_ref).map(offset_json),
+            num_input_rows: rows,
+            input_rows_per_second: rates.input(rows),
+            processed_rows_per_second: rates.processed(rows),
+            metrics: range.map(|range| source.source.metrics(range)).unwrap_or_default(),
+        }
+    });
+    let rows = report.input_rows.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows));
+    StreamingQueryProgress {
+        id: query.id,
+        run_id: query.run_id,
+        name: query.name.clone(),
+        timestamp: iso_ms(report.phases.began_ms()),
+        batch_id: report.batch,
+        batch_duration: work_ms,
+        num_input_rows: rows,
+        input_rows_per_second: rates.input(rows),
+        processed_rows_per_second: rates.processed(rows),
+        duration_ms,
+        event_time: BTreeMap::new(),
+        state_operators: Vec::new(),
+        sources: sources.collect(),
+        sink: SinkProgress {
+            description: sink_description.to_owned(),
+            num_output_rows: -1,
+            metrics: sink_metrics(&report.published),
+        },
+        observed_metrics: BTreeMap::new(),
+    }
+}
+
+fn sink_metrics(published: &Published) -> BTreeMap<String, String> {
+    let Some(totals) = published.totals else { return BTreeMap::new() };
+    BTreeMap::from([
+        ("hash".to_owned(), totals.hash.to_string()),
+        ("rows".to_owned(), totals.rows.to_string()),
+    ])
+}
+
+/// Rows in a second, as Spark reckons: the first look has no time before it, so its input rate is
+/// zero; work of no time gives no rate.
+struct Rates {
+    since_ms: Option<i64>,
+    work_ms: i64,
+}
+
+impl Rates {
+    fn input(&self, rows: u64) -> f64 {
+        self.since_ms.map_or(0.0, |ms| per_second(rows, ms))
+    }
+
+    fn processed(&self, rows: u64) -> f64 {
+        per_second(rows, self.work_ms)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is for people")]
+fn per_second(rows: u64, ms: i64) -> f64 {
+    if ms <= 0 { f64::NAN } else { rows as f64 * 1_000.0 / ms as f64 }
+}

@@ -1,0 +1,223 @@
+//! One driver's time in office: from taking the checkpoint over to the first failure.
+
+use super::definition::QueryDefinition;
+use super::halt::Halt;
+use super::timed::TimedSource;
+use crate::checkpoint::{self, Driver, Found, HostName, Retained, Takeover};
+use crate::query::QueryShared;
+use crate::timer::Timer;
+use datafusion::execution::session_state::SessionState;
+use onefold_connector::{Clock, Sink, SinkContext, SourceContext, SourceDefinition};
+use onefold_plan::stream::StreamSource;
+use onefold_protocol::record::{Intent, IntentVersion};
+use onefold_protocol::recovery::{Facts, Next, decide};
+use onefold_storage::Store;
+use onefold_storage::crash::{CrashPoint, crash_point};
+use onefold_storage::planted::{Bug, planted};
+use onefold_types::{BatchId, Error, Generation, OffsetRange, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+/// What every term of a run shares.
+pub(crate) struct Surroundings {
+    pub(crate) definition: Arc<QueryDefinition>,
+    pub(crate) query: Arc<QueryShared>,
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) timer: Arc<dyn Timer>,
+}
+
+/// A source opened by this driver.
+pub(crate) struct OpenSource {
+    /// Its key in the checkpoint.
+    pub(crate) id: String,
+    pub(crate) definition: Arc<dyn SourceDefinition>,
+    pub(crate) source: Arc<TimedSource>,
+}
+
+/// A driver in office with what it has open.
+pub(crate) struct Term {
+    pub(crate) driver: Driver,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) sources: Vec<OpenSource>,
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) retained: Retained,
+    /// The purge that runs in the background, if any.
+    pub(crate) purge: Option<JoinHandle<()>>,
+    /// What to do next, and on what.
+    pub(crate) next: Next,
+    pub(crate) facts: Facts,
+}
+
+impl Term {
+    /// Takes the checkpoint over, opens sources and sink, and decides.
+    pub(crate) async fn open(around: &Surroundings, before: Option<Generation>) -> Result<Term> {
+        let store = Arc::clone(&around.definition.checkpoint.store);
+        let takeover = Takeover {
+            host: HostName::of_this_machine(),
+            now_ms: around.timer.now_ms(),
+            definition: around.definition.record(),
+            before,
+        };
+        let driver = checkpoint::take_over(&store, &takeover).await?;
+        let found = checkpoint::gather(store.as_ref()).await?;
+        let sources = open_sources(around, &store, &found).await?;
+        let sink = open_sink(around, driver.generation, &found).await?;
+        let facts = with_mark(&store, sink.as_ref(), found).await?;
+        crash_point(CrashPoint::RecoveryBefore);
+        let retained = Retained {
+            batches: around.definition.conf.count("spark.sql.streaming.minBatchesToRetain")?,
+            from: facts.intent_ids.first().copied().unwrap_or(BatchId::FIRST),
+        };
+        let next = decided(&facts);
+        Ok(Term { driver, store, sources, sink, retained, purge: None, next, facts })
+    }
+
+    /// Looks again at the checkpoint and the sink, and decides anew.
+    pub(crate) async fn decide_again(&mut self) -> Result<()> {
+        let found = checkpoint::gather(self.store.as_ref()).await?;
+        self.facts = with_mark(&self.store, self.sink.as_ref(), found).await?;
+        self.next = decided(&self.facts);
+        Ok(())
+    }
+
+    /// The ranges of the newest intent, in plan order.
+    pub(crate) fn last_ranges(&self) -> Vec<OffsetRange> {
+        let Some(intent) = &self.facts.last_intent else { return Vec::new() };
+        let before = self.facts.intent_before.as_ref();
+        self.sources.iter().map(|source| intent.range(&source.id, before)).collect()
+    }
+
+    /// The format in which the log goes on.
+    pub(crate) fn intent_version(&self, configured: u64) -> IntentVersion {
+        if let Some(last) = &self.facts.last_intent {
+            return last.version;
+        }
+        let named = self.sources.iter().enumerate().any(|(nth, it)| it.id != nth.to_string());
+        if named || configured >= 2 { IntentVersion::V2 } else { IntentVersion::V1 }
+    }
+
+    /// The watermark in force for the next batch.
+    pub(crate) fn watermark_ms(&self) -> i64 {
+        let intended = self.facts.last_intent.as_ref().map_or(0, |last| last.batch_watermark_ms);
+        let committed =
+            self.facts.last_commit.as_ref().map_or(0, |last| last.next_batch_watermark_ms);
+        intended.max(committed)
+    }
+
+    /// A new intent is durable.
+    pub(crate) fn intended(&mut self, batch: BatchId, intent: Intent) {
+        self.facts.intent_before = self.facts.last_intent.replace(intent);
+        // Only the newest ids matter from here on: the lists must not grow for ever.
+        self.facts.intent_ids = vec![batch];
+    }
+
+    /// Waits for what runs in the background.
+    pub(crate) async fn close(mut self) {
+        if let Some(purge) = self.purge.take() {
+            let _ = purge.await;
+        }
+    }
+}
+
+async fn with_mark(store: &Arc<dyn Store>, sink: &dyn Sink, found: Found) -> Result<Facts> {
+    let mark = sink.last_mark().await?;
+    found.with_mark(store.as_ref(), mark, !sink.tells_totals()).await
+}
+
+fn decided(facts: &Facts) -> Next {
+    match decide(facts) {
+        Next::AdoptCommit { batch, .. } if planted(Bug::PublishWithoutReadingMark) => {
+            Next::RunAgain { batch }
+        }
+        next => next,
+    }
+}
+
+async fn open_sources(
+    around: &Surroundings,
+    store: &Arc<dyn Store>,
+    found: &Found,
+) -> Result<Vec<OpenSource>> {
+    let planned = around.definition.plan.sources();
+    let ids = source_ids(planned, found.last_intent().map(|(_, intent)| intent))?;
+    let histories = checkpoint::history(store.as_ref(), found, &ids).await?;
+    let mut sources = Vec::with_capacity(planned.len());
+    for ((source, id), history) in planned.iter().zip(ids).zip(histories) {
+        let context = SourceContext {
+            query: around.query.id,
+            checkpoint: Arc::clone(store),
+            log_folder: format!("sources/{id}"),
+            history,
+            clock: clock(&around.timer),
+            conf: around.definition.conf.values().clone(),
+        };
+        let opened = source.definition.open(context).await?;
+        let timed = TimedSource::new(opened, Arc::clone(&around.timer));
+        sources.push(OpenSource {
+            id,
+            definition: Arc::clone(&source.definition),
+            source: Arc::new(timed),
+        });
+    }
+    Ok(sources)
+}
+
+async fn open_sink(
+    around: &Surroundings,
+    generation: Generation,
+    found: &Found,
+) -> Result<Arc<dyn Sink>> {
+    let context = SinkContext {
+        query: around.query.id,
+        run: around.query.run_id,
+        generation,
+        last_commit: found.last_commit(),
+        last_intent: found.last_intent().map(|(batch, _)| batch),
+        schema: around.definition.plan.schema(),
+        clock: clock(&around.timer),
+        conf: around.definition.conf.values().clone(),
+    };
+    around.definition.sink.open(context).await
+}
+
+/// A timer as a clock.
+fn clock(timer: &Arc<dyn Timer>) -> Arc<dyn Clock> {
+    Arc::<dyn Timer>::clone(timer)
+}
+
+/// The key of each source in the checkpoint. A log of the first version knows sources by place
+/// only; one of the second must name the same ones, and may get named ones added.
+fn source_ids(planned: &[StreamSource], last: Option<&Intent>) -> Result<Vec<String>> {
+    let ids: Vec<String> = planned.iter().map(|source| source.id.clone()).collect();
+    let Some(last) = last else { return Ok(ids) };
+    let logged: Vec<&str> = last.sources.iter().map(|(id, _)| id.as_str()).collect();
+    let by_place: Vec<String> = (0..planned.len()).map(|place| place.to_string()).collect();
+    match last.version {
+        IntentVersion::V1 if logged.len() == planned.len() => return Ok(by_place),
+        IntentVersion::V1 => {}
+        IntentVersion::V2 => {
+            let all_there = logged.iter().all(|id| ids.iter().any(|known| known == id));
+            if all_there && (logged.len() == ids.len() || ids != by_place) {
+                return Ok(ids);
+            }
+        }
+    }
+    Err(Error::invalid(format!(
+        "the checkpoint has the streams {}, but the query reads {}; start the query that wrote it, \
+         or use a new checkpointLocation",
+        logged.join(", "),
+        ids.join(", ")
+    )))
+}
+
+/// The settings that stay as they were when the query first started.
+pub(crate) fn frozen_conf(
+    last: Option<&Intent>,
+    session: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    match last {
+        Some(last) => last.conf.clone(),
+        None => onefold_protocol::conf::fresh(session),
+    }
+}
