@@ -8,7 +8,7 @@ mod gather;
 mod generation;
 mod purge;
 
-pub(crate) use gather::{Found, gather, history, stop};
+pub(crate) use gather::{Found, SinkFacts, gather, history, stop};
 pub(crate) use generation::{Driver, HostName, Takeover, take_over};
 pub(crate) use purge::{Purge, Retained, sweep};
 
@@ -118,7 +118,11 @@ pub(crate) async fn create_intent(
 
 /// Creates the commit of a batch. A commit that another driver wrote for the same publication is
 /// as good as ours.
-pub(crate) async fn create_commit(store: &dyn Store, batch: BatchId, commit: &Commit) -> Result<()> {
+pub(crate) async fn create_commit(
+    store: &dyn Store,
+    batch: BatchId,
+    commit: &Commit,
+) -> Result<()> {
     let path = commit_path(batch);
     match create_record(store, &path, Bytes::from(commit.encode()), Durability::Now).await? {
         Recorded::Mine => Ok(()),

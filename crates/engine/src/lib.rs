@@ -7,6 +7,7 @@
 //! *What it is not:* it neither makes bytes durable (`storage`) nor plans expressions (`plan`).
 //! *Where to start:* [`Session`].
 
+mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
 mod explain;
@@ -17,6 +18,7 @@ pub mod pipeline;
 mod progress;
 mod query;
 mod reader;
+mod run;
 mod session;
 mod status;
 mod stores;
@@ -40,4 +42,4 @@ pub use stores::StoreOpener;
 pub use streams::StreamingQueryManager;
 pub use timer::{SystemTimer, Timer};
 pub use trigger::Trigger;
-pub use writer::DataStreamWriter;
+pub use writer::{DataStreamWriter, WRITER_OPTIONS};

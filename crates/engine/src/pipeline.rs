@@ -1,6 +1,21 @@
 //! Running a pipeline file: one query a streaming table.
 
+use crate::explain::Explanation;
+use crate::query::StreamingQuery;
+use crate::reader::DataStreamReader;
+use crate::session::Session;
 use crate::trigger::Trigger;
+use crate::writer::{DataStreamWriter, OUTPUT_OF_PROCESS};
+use arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::LogicalPlan;
+use futures::future::BoxFuture;
+use onefold_plan::pipeline::{
+    Pipeline, StreamReference, StreamResolver, StreamingTable, parse, plan_table,
+};
+use onefold_plan::stream::{StreamTable, visible_schema};
+use onefold_types::{Error, OptionMap, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a pipeline runs.
 #[derive(Debug, Clone, Default)]
@@ -13,4 +28,311 @@ pub struct PipelineOptions {
     /// The folder for checkpoints, each in its own folder below, by the table's name; by default
     /// `_checkpoints` below `storage`.
     pub checkpoint: Option<String>,
+}
+
+/// Starts the queries of a pipeline file: one a streaming table, in the file's order, but a table
+/// that others of the file read comes before them. With a trigger that ends, a table that reads
+/// another one starts when that one's query has ended, so that it sees all of it.
+///
+/// # Errors
+/// Invalid, with line and column, when the text does not parse or a table cannot be planned;
+/// otherwise as [`DataStreamWriter::start`]. Queries that were started already are stopped then.
+pub fn start(
+    session: &Session,
+    text: &str,
+    options: &PipelineOptions,
+) -> Result<Vec<StreamingQuery>> {
+    let planned = plan(session, text, options, true)?;
+    let mut running: BTreeMap<String, StreamingQuery> = BTreeMap::new();
+    let mut queries = Vec::with_capacity(planned.len());
+    for table in planned {
+        let started = wait_for(&table, &running, options.trigger)
+            .and_then(|()| table.writer(session, options)?.start_default());
+        match started {
+            Ok(query) => {
+                running.insert(table.key(), query.clone());
+                queries.push(query);
+            }
+            Err(error) => {
+                for query in &queries {
+                    if let Err(error) = query.stop() {
+                        tracing::warn!("{}", error.chain());
+                    }
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(queries)
+}
+
+/// What the queries of a pipeline file would do, without starting them.
+///
+/// # Errors
+/// As [`start`], as far as no checkpoint is needed.
+pub fn explain(
+    session: &Session,
+    text: &str,
+    options: &PipelineOptions,
+) -> Result<Vec<Explanation>> {
+    let planned = plan(session, text, options, false)?;
+    planned.iter().map(|table| table.writer(session, options)?.explain()).collect()
+}
+
+fn wait_for(
+    table: &PlannedTable,
+    running: &BTreeMap<String, StreamingQuery>,
+    trigger: Trigger,
+) -> Result<()> {
+    if trigger.ends() {
+        for name in &table.reads {
+            if let Some(query) = running.get(name) {
+                query.await_termination(None)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A table with the plan of its query.
+struct PlannedTable {
+    table: StreamingTable,
+    plan: LogicalPlan,
+    settings: BTreeMap<String, String>,
+    /// Tables of the file that it reads, in lower case.
+    reads: Vec<String>,
+}
+
+impl PlannedTable {
+    fn key(&self) -> String {
+        self.table.name.to_lowercase()
+    }
+
+    fn writer(&self, session: &Session, options: &PipelineOptions) -> Result<DataStreamWriter> {
+        let table = &self.table;
+        let partition_by: Vec<&str> = table.partition_by.iter().map(String::as_str).collect();
+        let mut writer = DataStreamWriter::new(session.clone(), self.plan.clone())
+            .format(&table.format)
+            .query_name(&table.name)
+            .partition_by(&partition_by)
+            .trigger(options.trigger)
+            .options(table.options.iter())
+            .settings(self.settings.clone());
+        if let Some(path) = output(table, options)? {
+            writer = writer.option("path", path);
+        }
+        if table.options.get("checkpointLocation").is_none()
+            && let Some(folder) = checkpoint(table, options)
+        {
+            writer = writer.option("checkpointLocation", folder);
+        }
+        Ok(writer)
+    }
+}
+
+/// Where a table's rows go: `LOCATION`, option `path`, or a folder of its own below `storage`.
+fn output(table: &StreamingTable, options: &PipelineOptions) -> Result<Option<String>> {
+    if let Some(location) = table.location.as_deref().or_else(|| table.options.get("path")) {
+        return Ok(Some(location.to_owned()));
+    }
+    if OUTPUT_OF_PROCESS.contains(&table.format.as_str()) {
+        return Ok(None);
+    }
+    match &options.storage {
+        Some(storage) => Ok(Some(below(storage, &table.name))),
+        None => Err(Error::invalid(format!(
+            "table `{}` (line {}) has no LOCATION; give it one, or name a storage folder",
+            table.name, table.place.line
+        ))),
+    }
+}
+
+fn checkpoint(table: &StreamingTable, options: &PipelineOptions) -> Option<String> {
+    if let Some(folder) = &options.checkpoint {
+        return Some(below(folder, &table.name));
+    }
+    let storage = options.storage.as_ref()?;
+    (!OUTPUT_OF_PROCESS.contains(&table.format.as_str()))
+        .then(|| below(&below(storage, "_checkpoints"), &table.name))
+}
+
+fn below(folder: &str, name: &str) -> String {
+    format!("{}/{name}", folder.trim_end_matches('/'))
+}
+
+/// Plans every table, each after those that it reads: a table that names one not planned yet is put
+/// off.
+fn plan(
+    session: &Session,
+    text: &str,
+    options: &PipelineOptions,
+    make_folders: bool,
+) -> Result<Vec<PlannedTable>> {
+    let pipeline = Arc::new(parse(text)?);
+    let mut done: Vec<PlannedTable> = Vec::new();
+    let mut open: VecDeque<StreamingTable> = pipeline.tables().cloned().collect();
+    if open.is_empty() {
+        return Err(Error::invalid("the file has no CREATE STREAMING TABLE, so nothing would run"));
+    }
+    let mut put_off = 0;
+    while let Some(table) = open.pop_front() {
+        let resolver = Resolver::new(session, &done, options, make_folders)?;
+        match plan_one(session, &pipeline, table.clone(), resolver)? {
+            Attempt::Planned(planned) => {
+                done.push(planned);
+                put_off = 0;
+            }
+            Attempt::Needs { name, error } => {
+                let named = |it: &StreamingTable| it.name.to_lowercase() == name;
+                if !open.iter().any(named) || put_off >= open.len() {
+                    return Err(error);
+                }
+                open.push_back(table);
+                put_off += 1;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// What planning a table led to.
+enum Attempt {
+    Planned(PlannedTable),
+    /// It reads a table that is not planned.
+    Needs {
+        name: String,
+        error: Error,
+    },
+}
+
+fn plan_one(
+    session: &Session,
+    pipeline: &Arc<Pipeline>,
+    table: StreamingTable,
+    resolver: Resolver,
+) -> Result<Attempt> {
+    let settings = pipeline.settings(&table);
+    let (context, pipeline) = (session.context().clone(), Arc::clone(pipeline));
+    session.inner.tasks.wait(async move {
+        let plan = plan_table(&context, &pipeline, &table, &resolver).await;
+        let Resolver { missing, reads, .. } = resolver;
+        let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let reads = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match (plan, missing) {
+            (Ok(plan), _) => Ok(Attempt::Planned(PlannedTable { table, plan, settings, reads })),
+            (Err(error), Some(name)) => Ok(Attempt::Needs { name, error }),
+            (Err(error), None) => Err(error),
+        }
+    })
+}
+
+/// What a table of the file writes.
+struct Output {
+    path: String,
+    format: String,
+    schema: SchemaRef,
+}
+
+/// Makes the streams that a table's query names.
+struct Resolver {
+    session: Session,
+    /// Tables that may be read, by name in lower case.
+    outputs: BTreeMap<String, Output>,
+    make_folders: bool,
+    /// Tables that were read, in lower case.
+    reads: Mutex<Vec<String>>,
+    /// A table that was asked for and is not among them, in lower case.
+    missing: Mutex<Option<String>>,
+}
+
+impl StreamResolver for Resolver {
+    fn stream<'a>(
+        &'a self,
+        reference: &'a StreamReference,
+    ) -> BoxFuture<'a, Result<Arc<StreamTable>>> {
+        Box::pin(async move {
+            let table = match reference {
+                StreamReference::Read(read) => {
+                    let Some(format) = &read.format else {
+                        return Err(Error::invalid(format!(
+                            "line {}, column {}: read_files needs a format, for example \
+                             format => 'json'",
+                            read.place.line, read.place.column
+                        )));
+                    };
+                    let reader = self.reader(format, read.schema.clone(), &read.options);
+                    let reader = match &read.name {
+                        Some(name) => reader.name(name),
+                        None => reader,
+                    };
+                    reader.table(read.paths.clone()).await?
+                }
+                StreamReference::Table { name, place } => {
+                    let key = name.to_lowercase();
+                    self.reads.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+                    let Some(output) = self.outputs.get(&key) else {
+                        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+                        return Err(Error::invalid(format!(
+                            "line {}, column {}: `{name}` is no streaming table of this file that \
+                             writes files and does not read this one",
+                            place.line, place.column
+                        )));
+                    };
+                    self.make_folder(&output.path)?;
+                    let schema = Some(Arc::clone(&output.schema));
+                    let reader = self.reader(&output.format, schema, &OptionMap::new());
+                    reader.table(vec![output.path.clone()]).await?
+                }
+            };
+            Ok(Arc::new(table))
+        })
+    }
+}
+
+impl Resolver {
+    fn new(
+        session: &Session,
+        done: &[PlannedTable],
+        options: &PipelineOptions,
+        make_folders: bool,
+    ) -> Result<Self> {
+        let mut outputs = BTreeMap::new();
+        for other in done {
+            if let Some(path) = output(&other.table, options)? {
+                let schema = visible_schema(other.plan.schema().as_arrow());
+                let format = other.table.format.clone();
+                outputs.insert(other.key(), Output { path, format, schema });
+            }
+        }
+        Ok(Resolver {
+            session: session.clone(),
+            outputs,
+            make_folders,
+            reads: Mutex::default(),
+            missing: Mutex::default(),
+        })
+    }
+
+    fn reader(
+        &self,
+        format: &str,
+        schema: Option<SchemaRef>,
+        options: &OptionMap,
+    ) -> DataStreamReader {
+        let reader = self.session.read_stream().format(format).options(options.iter());
+        match schema {
+            Some(schema) => reader.arrow_schema(schema),
+            None => reader,
+        }
+    }
+
+    /// A table that is read may not have written anything yet.
+    fn make_folder(&self, path: &str) -> Result<()> {
+        if !self.make_folders || path.contains("://") {
+            return Ok(());
+        }
+        std::fs::create_dir_all(path).map_err(|error| {
+            Error::unavailable(format!("the folder {path} cannot be made")).because(error)
+        })
+    }
 }

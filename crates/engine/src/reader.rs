@@ -4,9 +4,10 @@ use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::session::Session;
 use arrow::datatypes::SchemaRef;
-use datafusion::logical_expr::LogicalPlanBuilder;
-use datafusion::logical_expr::UNNAMED_TABLE;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{LogicalPlanBuilder, UNNAMED_TABLE};
 use onefold_connector::{Options, SourceDefinition, SourceRequest, SourceSpec};
+use onefold_plan::stream::StreamTable;
 use onefold_types::{Error, OptionMap, Result};
 use std::sync::Arc;
 
@@ -105,9 +106,30 @@ impl DataStreamReader {
     ///
     /// # Errors
     /// As [`DataStreamReader::load`].
-    pub fn load_paths(mut self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
+    pub fn load_paths(self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
+        let session = self.session.clone();
+        let paths = paths.into_iter().collect();
+        let table = session.inner.tasks.wait(self.table(paths))?;
+        frame(session, table)
+    }
+
+    /// The stream of a source of one's own.
+    ///
+    /// # Errors
+    /// Invalid, when the name cannot stand in a checkpoint.
+    pub fn load_definition(self, definition: Arc<dyn SourceDefinition>) -> Result<DataFrame> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        frame(self.session, StreamTable::new(self.name, definition))
+    }
+
+    /// Defines the source.
+    pub(crate) async fn table(mut self, mut paths: Vec<String>) -> Result<StreamTable> {
         let spec = self.spec()?;
-        let mut paths: Vec<String> = paths.into_iter().collect();
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
         if let Some(path) = self.options.remove("path") {
             if !paths.is_empty() {
                 return Err(Error::invalid(
@@ -124,26 +146,8 @@ impl DataStreamReader {
         let what = format!("source `{}`", spec.name);
         let options = Options::check(&what, spec.options, std::mem::take(&mut self.options))?;
         let request = SourceRequest { options, schema, paths };
-        let definition = self.session.inner.tasks.wait((spec.define)(request))?;
-        self.load_definition(definition)
-    }
-
-    /// The stream of a source of one's own.
-    ///
-    /// # Errors
-    /// Invalid, when the name cannot stand in a checkpoint.
-    pub fn load_definition(self, definition: Arc<dyn SourceDefinition>) -> Result<DataFrame> {
-        if let Some(name) = &self.name {
-            check_name(name)?;
-        }
-        let table = onefold_plan::stream::StreamTable::new(self.name, definition);
-        let source = datafusion::datasource::provider_as_source(Arc::new(table));
-        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, source, None)
-            .and_then(LogicalPlanBuilder::build)
-            .map_err(from_datafusion)?;
-        let state = self.session.inner.context.state();
-        let frame = datafusion::prelude::DataFrame::new(state, plan);
-        Ok(DataFrame::new(self.session, frame))
+        let definition = (spec.define)(request).await?;
+        Ok(StreamTable::new(self.name, definition))
     }
 
     fn spec(&self) -> Result<&'static SourceSpec> {
@@ -161,6 +165,14 @@ impl DataStreamReader {
             ))
         })
     }
+}
+
+fn frame(session: Session, table: StreamTable) -> Result<DataFrame> {
+    let source = provider_as_source(Arc::new(table));
+    let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, source, None)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(from_datafusion)?;
+    Ok(DataFrame::new(session, plan))
 }
 
 /// A source's name is a folder's name and stands before the first colon of a line.

@@ -162,7 +162,7 @@ impl Runner {
             let did = match self.act(term).await {
                 Err(Halt::DecideAgain) if decisions < DECISIONS_MAX => {
                     decisions += 1;
-                    term.decide_again().await?;
+                    term.decide_again(&self.around).await?;
                     continue;
                 }
                 done => done?,

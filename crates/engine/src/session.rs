@@ -116,7 +116,9 @@ fn context(conf: &RuntimeConf, partitions: usize) -> Result<SessionContext> {
         Error::invalid(format!("spark.sql.session.timeZone `{zone}` is no time zone"))
             .because(error)
     })?;
-    Ok(SessionContext::new_with_config(config))
+    let context = SessionContext::new_with_config(config);
+    onefold_plan::functions::register(&context)?;
+    Ok(context)
 }
 
 impl Session {
@@ -152,11 +154,11 @@ impl Session {
     pub fn sql(&self, text: &str) -> Result<DataFrame> {
         let context = self.inner.context.clone();
         let text = text.to_owned();
-        let frame = self
+        let plan = self
             .inner
             .tasks
-            .wait(async move { context.sql(&text).await.map_err(from_datafusion) })?;
-        Ok(DataFrame::new(self.clone(), frame))
+            .wait(async move { onefold_plan::sql::query(&context, &text).await })?;
+        Ok(DataFrame::new(self.clone(), plan))
     }
 
     /// A table or view of the session, for example what a memory sink holds under its query's name.
@@ -170,7 +172,7 @@ impl Session {
             .inner
             .tasks
             .wait(async move { context.table(reference).await.map_err(from_datafusion) })?;
-        Ok(DataFrame::new(self.clone(), frame))
+        Ok(DataFrame::new(self.clone(), frame.logical_plan().clone()))
     }
 
     /// The queries of this session.

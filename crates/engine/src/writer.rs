@@ -1,13 +1,47 @@
 //! Describing where a stream goes, and starting it.
 
+use crate::conf::{Conf, SETTINGS};
 use crate::explain::Explanation;
 use crate::query::StreamingQuery;
+use crate::reader::names;
+use crate::run::definition::{
+    CheckpointPlace, QueryDefinition, SinkRecord, explanation, guarantee,
+};
+use crate::run::launch;
 use crate::session::Session;
 use crate::trigger::Trigger;
 use datafusion::logical_expr::LogicalPlan;
-use onefold_connector::{OutputMode, SinkDefinition};
+use onefold_connector::{
+    OptionKind, OptionSpec, Options, OutputMode, SinkDefinition, SinkRequest, SinkSpec,
+};
+use onefold_plan::stream::StreamingPlan;
 use onefold_types::{Error, OptionMap, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use uuid::Uuid;
+
+/// Options of the writer itself, whatever the sink.
+pub static WRITER_OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "checkpointLocation",
+        OptionKind::Text,
+        "folder that keeps the query's progress; the same at every start",
+    ),
+    OptionSpec::new("path", OptionKind::Text, "folder of the output"),
+    OptionSpec::new("queryName", OptionKind::Text, "name of the query, as `query_name`"),
+    OptionSpec::new(
+        "requireExactlyOnce",
+        OptionKind::Bool,
+        "refuses to start a query that is not exactly-once",
+    )
+    .default("false"),
+];
+
+static WRITER_TABLE: &[&[OptionSpec]] = &[WRITER_OPTIONS];
+static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
+
+/// Sinks whose output does not outlive the process, so that their checkpoint need not either.
+pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
 
 /// Describes where a stream goes, as Spark's `DataStreamWriter`.
 #[derive(Debug, Clone)]
@@ -21,6 +55,7 @@ pub struct DataStreamWriter {
     partition_by: Vec<String>,
     query_name: Option<String>,
     trigger: Trigger,
+    settings: BTreeMap<String, String>,
 }
 
 impl DataStreamWriter {
@@ -35,6 +70,7 @@ impl DataStreamWriter {
             partition_by: Vec::new(),
             query_name: None,
             trigger: Trigger::default(),
+            settings: BTreeMap::new(),
         }
     }
 
@@ -99,6 +135,13 @@ impl DataStreamWriter {
         self
     }
 
+    /// Settings that hold for this query in place of the session's.
+    #[must_use]
+    pub(crate) fn settings(mut self, settings: BTreeMap<String, String>) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// Starts the query with its output under a path.
     ///
     /// # Errors
@@ -120,7 +163,9 @@ impl DataStreamWriter {
     /// # Errors
     /// As [`DataStreamWriter::start`].
     pub fn start_default(self) -> Result<StreamingQuery> {
-        Err(Error::internal("queries do not run yet"))
+        let session = self.session.clone();
+        let definition = self.define()?;
+        launch(&session, definition)
     }
 
     /// What the query would do and what it would promise, without starting it.
@@ -128,6 +173,196 @@ impl DataStreamWriter {
     /// # Errors
     /// Those of [`DataStreamWriter::start`] that do not need the checkpoint.
     pub fn explain(&self) -> Result<Explanation> {
-        Err(Error::internal("queries do not run yet"))
+        let mut described = self.clone().described()?;
+        let place = described.checkpoint_location(&self.session)?;
+        let (url, kept) = match &place {
+            Location::Given(location) => (location.clone(), true),
+            Location::Temporary => ("a temporary folder".to_owned(), false),
+        };
+        let report = guarantee(&described.plan, described.sink.as_ref(), &url, kept);
+        Ok(explanation(described.name.take(), &described.plan, report))
     }
+
+    fn define(self) -> Result<QueryDefinition> {
+        let session = self.session.clone();
+        let (output_mode, trigger) = (self.output_mode, self.trigger);
+        let mut described = self.described()?;
+        let location = described.checkpoint_location(&session)?;
+        let checkpoint = open_checkpoint(&session, location, &described.conf)?;
+        Ok(QueryDefinition {
+            name: described.name.take(),
+            plan: described.plan,
+            sink: described.sink,
+            sink_record: described.record,
+            output_mode,
+            trigger,
+            conf: described.conf,
+            checkpoint,
+        })
+    }
+
+    /// Checks everything that needs no checkpoint.
+    fn described(mut self) -> Result<Described> {
+        let mut own = OptionMap::new();
+        for name in WRITER_OPTIONS.iter().map(|row| row.name) {
+            if let Some(value) = self.options.remove(name) {
+                own.set(name, value);
+            }
+        }
+        let own = Options::check("writeStream", WRITER_TABLE, own)?;
+        let name = self.query_name.take().or_else(|| own.text("queryName").map(str::to_owned));
+        let conf = self.conf(&own)?;
+        let path = own.text("path").map(str::to_owned);
+        let plan = Arc::new(StreamingPlan::new(self.plan.clone(), self.output_mode)?);
+        let (sink, record) = self.define_sink(path, name.clone())?;
+        let checkpoint = own.text("checkpointLocation").map(str::to_owned);
+        Ok(Described { name, plan, sink, record, conf, checkpoint })
+    }
+
+    /// The session's settings with those that the query sets for itself.
+    fn conf(&mut self, own: &Options) -> Result<Conf> {
+        let mut settings: Vec<(String, String)> = self
+            .options
+            .iter()
+            .filter_map(|(name, value)| {
+                let row = SETTINGS.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
+                Some((row.name.to_owned(), value.to_owned()))
+            })
+            .collect();
+        for (name, _) in &settings {
+            self.options.remove(name);
+        }
+        let unknown = self.options.iter().map(|(name, _)| name.to_owned());
+        if let Some(name) = unknown.into_iter().find(|it| it.to_lowercase().starts_with("onefold."))
+        {
+            Options::check("writeStream", SETTING_TABLE, OptionMap::new().with(name, ""))?;
+        }
+        if own.flag("requireExactlyOnce") {
+            settings.push(("onefold.requireExactlyOnce".to_owned(), "true".to_owned()));
+        }
+        let of_query = std::mem::take(&mut self.settings);
+        self.session.inner.conf.snapshot().with(of_query.into_iter().chain(settings))
+    }
+
+    fn define_sink(
+        &mut self,
+        path: Option<String>,
+        query_name: Option<String>,
+    ) -> Result<(Arc<dyn SinkDefinition>, SinkRecord)> {
+        let options = std::mem::take(&mut self.options);
+        let partition_by = std::mem::take(&mut self.partition_by);
+        if let Some(sink) = self.sink.take() {
+            if !options.is_empty() {
+                return Err(Error::invalid(
+                    "a sink of one's own takes its options where it is made, not here",
+                ));
+            }
+            return Ok((sink, SinkRecord { path, partition_by, ..SinkRecord::default() }));
+        }
+        let spec = self.sink_spec()?;
+        let options = check_sink_options(spec, options)?;
+        let record = SinkRecord {
+            format: Some(spec.name.to_owned()),
+            path: path.clone(),
+            partition_by: partition_by.clone(),
+            options: shown_options(spec, &options),
+        };
+        let output_mode = self.output_mode;
+        let request = SinkRequest { options, path, partition_by, query_name, output_mode };
+        Ok(((spec.define)(request)?, record))
+    }
+
+    fn sink_spec(&self) -> Result<&'static SinkSpec> {
+        let known = self.session.inner.connectors.sinks;
+        // As in Spark, a query that names no format writes Parquet.
+        let format = self.format.as_deref().unwrap_or("parquet");
+        known.iter().find(|spec| spec.name.eq_ignore_ascii_case(format)).copied().ok_or_else(|| {
+            Error::invalid(format!(
+                "there is no sink `{format}`; there are {}",
+                names(known.iter().map(|spec| spec.name))
+            ))
+        })
+    }
+}
+
+/// What needs no checkpoint of a query's definition.
+struct Described {
+    name: Option<String>,
+    plan: Arc<StreamingPlan>,
+    sink: Arc<dyn SinkDefinition>,
+    record: SinkRecord,
+    conf: Conf,
+    checkpoint: Option<String>,
+}
+
+/// Where a checkpoint goes.
+enum Location {
+    Given(String),
+    Temporary,
+}
+
+impl Described {
+    /// The option, else a folder below the session's setting, else a temporary folder for sinks
+    /// whose output goes with the process.
+    fn checkpoint_location(&self, session: &Session) -> Result<Location> {
+        if let Some(location) = &self.checkpoint {
+            return Ok(Location::Given(location.clone()));
+        }
+        if let Some(root) = session.inner.conf.get("spark.sql.streaming.checkpointLocation") {
+            let folder = self.name.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+            return Ok(Location::Given(format!("{}/{folder}", root.trim_end_matches('/'))));
+        }
+        let format = self.record.format.as_deref().unwrap_or_default();
+        if OUTPUT_OF_PROCESS.contains(&format) {
+            return Ok(Location::Temporary);
+        }
+        Err(Error::invalid(
+            "the query has no checkpoint, without which a restart would deliver everything again;              set option checkpointLocation, or setting spark.sql.streaming.checkpointLocation",
+        ))
+    }
+}
+
+fn open_checkpoint(session: &Session, location: Location, conf: &Conf) -> Result<CheckpointPlace> {
+    let (location, temporary) = match location {
+        Location::Given(location) => (location, None),
+        Location::Temporary => {
+            let folder = format!("onefold-temporary-{}", Uuid::new_v4());
+            let folder = std::env::temp_dir().join(folder);
+            (folder.to_string_lossy().into_owned(), Some(folder))
+        }
+    };
+    let opening = (session.inner.stores)(location, conf.values().clone());
+    let store = session.inner.tasks.wait(opening)?;
+    Ok(CheckpointPlace { store, temporary })
+}
+
+/// As [`Options::check`]; but a name that is nearer to one of the writer's own than to any of the
+/// sink's is said to be that.
+fn check_sink_options(spec: &'static SinkSpec, given: OptionMap) -> Result<Options> {
+    let rows = || spec.options.iter().flat_map(|rows| rows.iter());
+    let distance = |row: &OptionSpec, name: &str| {
+        strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase())
+    };
+    for (name, _) in given.iter() {
+        if rows().any(|row| row.name.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        let own = WRITER_OPTIONS.iter().map(|row| distance(row, name)).min();
+        let sinks = rows().map(|row| distance(row, name)).min();
+        if own < sinks || sinks.is_none() {
+            let wrong = OptionMap::new().with(name, "");
+            return Options::check("writeStream", WRITER_TABLE, wrong);
+        }
+    }
+    Options::check(&format!("sink `{}`", spec.name), spec.options, given)
+}
+
+/// The options given, without secrets.
+fn shown_options(spec: &SinkSpec, options: &Options) -> Vec<(String, String)> {
+    spec.options
+        .iter()
+        .flat_map(|rows| rows.iter())
+        .filter(|row| row.kind != OptionKind::Secret && options.given(row.name))
+        .filter_map(|row| Some((row.name.to_owned(), options.text(row.name)?.to_owned())))
+        .collect()
 }

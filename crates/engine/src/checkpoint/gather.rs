@@ -5,10 +5,19 @@ use futures::{StreamExt, TryStreamExt, stream};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::{Facts, StopReason};
 use onefold_storage::Store;
-use onefold_types::{BatchId, Error, OffsetRange, Published, Result};
+use onefold_types::{BatchId, Error, OffsetRange, Published, QueryId, Result};
 
 /// Records that are read at the same time.
 const READS_AT_ONCE: usize = 16;
+
+/// What the sink says, and of whom it was asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SinkFacts {
+    pub(crate) query: QueryId,
+    pub(crate) keeps_marks: bool,
+    pub(crate) mark: Option<Published>,
+    pub(crate) needs_prepared: bool,
+}
 
 /// What the checkpoint holds, apart from the sink.
 #[derive(Debug, Clone, Default)]
@@ -26,12 +35,10 @@ impl Found {
     }
 
     /// Adds what the sink says, and what the driver named by its mark prepared.
-    pub(crate) async fn with_mark(
-        mut self,
-        store: &dyn Store,
-        mark: Option<Published>,
-        needs_prepared: bool,
-    ) -> Result<Facts> {
+    pub(crate) async fn with_mark(mut self, store: &dyn Store, sink: SinkFacts) -> Result<Facts> {
+        let SinkFacts { query, keeps_marks, mark, needs_prepared } = sink;
+        self.facts.query = Some(query);
+        self.facts.sink_keeps_marks = keeps_marks;
         self.facts.mark = mark;
         self.facts.needs_prepared = needs_prepared;
         if needs_prepared

@@ -78,8 +78,8 @@ pub(crate) async fn take_over(store: &Arc<dyn Store>, takeover: &Takeover) -> Re
             definition: takeover.definition.clone(),
         };
         let bytes = Bytes::from(record.encode());
-        let created = create_record(store.as_ref(), &path(generation), bytes, Durability::Now);
-        match created.await? {
+        let name = path(generation);
+        match create_record(store.as_ref(), &name, bytes, Durability::Now).await? {
             Recorded::Theirs(_) => continue,
             Recorded::Mine => {}
         }

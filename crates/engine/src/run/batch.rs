@@ -15,9 +15,7 @@ use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::Next;
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
-use onefold_types::{
-    BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals,
-};
+use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -186,8 +184,7 @@ impl Runner {
     /// when that fails or the user stops the query.
     async fn compute(&self, term: &Term, work: &mut Work) -> Result<Computed, Halt> {
         self.around.query.say("Processing new data", true);
-        let computed =
-            unless_stopped(&self.around.query, self.compute_all(term, work)).await;
+        let computed = unless_stopped(&self.around.query, self.compute_all(term, work)).await;
         if computed.is_err()
             && let Err(error) = term.sink.discard(&self.attempt(term, work.batch)).await
         {
@@ -205,7 +202,9 @@ impl Runner {
             .sources
             .iter()
             .zip(&work.ranges)
-            .map(|(it, range)| (Arc::<super::timed::TimedSource>::clone(&it.source) as _, range.clone()))
+            .map(|(it, range)| {
+                (Arc::<super::timed::TimedSource>::clone(&it.source) as _, range.clone())
+            })
             .collect();
         let context = BatchContext {
             query: self.around.query.id,
@@ -221,7 +220,8 @@ impl Runner {
         let attempt = self.attempt(term, work.batch);
         let task_context = self.around.state.task_ctx();
         let at_once = self.around.state.config().target_partitions();
-        let outputs = stage_all(&term.sink, &attempt, &planned.plan, &task_context, at_once).await?;
+        let outputs =
+            stage_all(&term.sink, &attempt, &planned.plan, &task_context, at_once).await?;
         crash_point(CrashPoint::StageDone);
         let input_rows = planned.input_rows.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         Ok(Computed { outputs, input_rows })

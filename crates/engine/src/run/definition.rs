@@ -1,9 +1,7 @@
 //! Everything that is fixed about a query before it runs.
 
 use crate::conf::Conf;
-use crate::explain::{
-    Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee,
-};
+use crate::explain::{Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee};
 use crate::trigger::Trigger;
 use onefold_connector::{OutputMode, SinkDefinition};
 use onefold_plan::stream::StreamingPlan;

@@ -12,8 +12,8 @@ use crate::session::Session;
 use crate::streams::Taken;
 use datafusion::common::TableReference;
 use onefold_types::{Error, QueryId, Result, RunId};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -38,7 +38,8 @@ pub(crate) fn launch(session: &Session, definition: QueryDefinition) -> Result<S
     let id = session.inner.tasks.wait(async move { checkpoint::identity(&store).await })?;
     let query = Arc::new(shared(&definition, id)?);
     register(session, &definition, &query)?;
-    let opened = publish_table(session, &definition).and_then(|()| open(session, definition, &query));
+    let opened =
+        publish_table(session, &definition).and_then(|()| open(session, definition, &query));
     if opened.is_err() {
         session.inner.streams.deregister(&query, None, false);
     }
@@ -144,7 +145,11 @@ fn register(
                         older.id, older.run_id
                     )));
                 }
-                tracing::warn!("query {} starts anew: its run {} is stopped", older.id, older.run_id);
+                tracing::warn!(
+                    "query {} starts anew: its run {} is stopped",
+                    older.id,
+                    older.run_id
+                );
                 StreamingQuery { session: session.clone(), shared: older }.stop()?;
             }
         }

@@ -2,10 +2,9 @@
 
 use super::phases::Phases;
 use super::term::Term;
-use crate::progress::{
-    SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms, offset_json,
-};
+use crate::progress::{SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms, offset_json};
 use crate::query::QueryShared;
+use onefold_connector::Source;
 use onefold_types::{BatchId, Offset, OffsetRange, Published};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::definition::QueryDefinition;
 use super::halt::Halt;
 use super::timed::TimedSource;
-use crate::checkpoint::{self, Driver, Found, HostName, Retained, Takeover};
+use crate::checkpoint::{self, Driver, Found, HostName, Retained, SinkFacts, Takeover};
 use crate::query::QueryShared;
 use crate::timer::Timer;
 use datafusion::execution::session_state::SessionState;
@@ -63,7 +63,7 @@ impl Term {
         let found = checkpoint::gather(store.as_ref()).await?;
         let sources = open_sources(around, &store, &found).await?;
         let sink = open_sink(around, driver.generation, &found).await?;
-        let facts = with_mark(&store, sink.as_ref(), found).await?;
+        let facts = with_mark(around, &store, sink.as_ref(), found).await?;
         crash_point(CrashPoint::RecoveryBefore);
         let retained = Retained {
             batches: around.definition.conf.count("spark.sql.streaming.minBatchesToRetain")?,
@@ -74,9 +74,9 @@ impl Term {
     }
 
     /// Looks again at the checkpoint and the sink, and decides anew.
-    pub(crate) async fn decide_again(&mut self) -> Result<()> {
+    pub(crate) async fn decide_again(&mut self, around: &Surroundings) -> Result<()> {
         let found = checkpoint::gather(self.store.as_ref()).await?;
-        self.facts = with_mark(&self.store, self.sink.as_ref(), found).await?;
+        self.facts = with_mark(around, &self.store, self.sink.as_ref(), found).await?;
         self.next = decided(&self.facts);
         Ok(())
     }
@@ -120,9 +120,20 @@ impl Term {
     }
 }
 
-async fn with_mark(store: &Arc<dyn Store>, sink: &dyn Sink, found: Found) -> Result<Facts> {
-    let mark = sink.last_mark().await?;
-    found.with_mark(store.as_ref(), mark, !sink.tells_totals()).await
+/// A sink that delivers exactly once remembers its marks; of another one nothing can be told.
+async fn with_mark(
+    around: &Surroundings,
+    store: &Arc<dyn Store>,
+    sink: &dyn Sink,
+    found: Found,
+) -> Result<Facts> {
+    let said = SinkFacts {
+        query: around.query.id,
+        keeps_marks: around.definition.sink.delivery().exactly_once(),
+        mark: sink.last_mark().await?,
+        needs_prepared: !sink.tells_totals(),
+    };
+    found.with_mark(store.as_ref(), said).await
 }
 
 fn decided(facts: &Facts) -> Next {
