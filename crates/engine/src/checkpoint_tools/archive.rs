@@ -83,9 +83,8 @@ impl Archive {
     /// # Errors
     /// Invalid: not an archive, or of a newer version, or with a path that leads out of the folder.
     pub fn parse(json: &[u8]) -> Result<Archive> {
-        let archive: Archive = serde_json::from_slice(json).map_err(|error| {
-            Error::invalid("the file is no exported checkpoint").because(error)
-        })?;
+        let archive: Archive = serde_json::from_slice(json)
+            .map_err(|error| Error::invalid("the file is no exported checkpoint").because(error))?;
         if archive.onefold_export > VERSION {
             return Err(Error::invalid(format!(
                 "the file is an export of version {}, this Onefold reads up to {VERSION}: use a \
@@ -181,11 +180,7 @@ pub struct Fork {
 ///
 /// # Errors
 /// Invalid: no whole checkpoint, or the new folder is not empty; as the stores'.
-pub async fn fork(
-    from: &dyn Store,
-    contents: &Contents,
-    to: &dyn Store,
-) -> Result<Fork> {
+pub async fn fork(from: &dyn Store, contents: &Contents, to: &dyn Store) -> Result<Fork> {
     let query = QueryId(uuid::Uuid::new_v4());
     let forked_from = identity(contents)?;
     must_be_empty(to).await?;
@@ -250,10 +245,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     if !rest.is_empty() {
         return None;
     }
-    pairs
-        .iter()
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
+    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -212,11 +212,8 @@ fn check_links(contents: &Contents, findings: &mut Findings) {
 
 /// Watermarks never go back.
 fn check_order(contents: &Contents, findings: &mut Findings) {
-    let intents: Vec<(&BatchId, &Intent)> = contents
-        .intents
-        .iter()
-        .filter_map(|(id, record)| Some((id, record.ok()?)))
-        .collect();
+    let intents: Vec<(&BatchId, &Intent)> =
+        contents.intents.iter().filter_map(|(id, record)| Some((id, record.ok()?))).collect();
     for pair in intents.windows(2) {
         if let [(_, before), (id, intent)] = pair
             && intent.batch_watermark_ms < before.batch_watermark_ms

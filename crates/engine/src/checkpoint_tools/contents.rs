@@ -276,12 +276,8 @@ impl Contents {
     }
 
     async fn read_onefold(&mut self, store: &dyn Store) -> Result<()> {
-        let paths: Vec<String> = self
-            .files
-            .keys()
-            .filter(|path| path.starts_with("_onefold/"))
-            .cloned()
-            .collect();
+        let paths: Vec<String> =
+            self.files.keys().filter(|path| path.starts_with("_onefold/")).cloned().collect();
         for path in paths {
             let parts: Vec<&str> = path.split('/').collect();
             match parts.as_slice() {

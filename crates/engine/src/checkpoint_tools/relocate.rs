@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn addresses_in_notes_inside_settings_move() {
         let relocation = Relocation::parse("/in=s3://bucket/in").unwrap();
-        let intent = r#"{"conf":{"onefold.source.0.note":"{\"files\":[\"file:///in/a\"]}","k":"v"}}"#;
+        let intent =
+            r#"{"conf":{"onefold.source.0.note":"{\"files\":[\"file:///in/a\"]}","k":"v"}}"#;
         assert_eq!(
             relocation.record(intent),
             r#"{"conf":{"onefold.source.0.note":"{\"files\":[\"s3://bucket/in/a\"]}","k":"v"}}"#

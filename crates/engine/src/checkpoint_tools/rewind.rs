@@ -239,11 +239,7 @@ pub(crate) fn kept_at(path: &str, generation: Generation) -> String {
 
 /// Copies a file to its backup, durably, then removes it with its checksum file. A file that is
 /// gone is fine.
-pub(crate) async fn move_away(
-    store: &dyn Store,
-    path: &str,
-    generation: Generation,
-) -> Result<()> {
+pub(crate) async fn move_away(store: &dyn Store, path: &str, generation: Generation) -> Result<()> {
     let Some(bytes) = store.read(path).await? else { return Ok(()) };
     create(store, &kept_at(path, generation), bytes).await?;
     store.delete(path).await

@@ -271,10 +271,8 @@ fn batches(contents: &Contents) -> Vec<Batch> {
         .take(NEWEST)
         .map(|id| {
             let intent = contents.intents.get(&id).and_then(Record::ok);
-            let before = id
-                .previous()
-                .and_then(|before| contents.intents.get(&before))
-                .and_then(Record::ok);
+            let before =
+                id.previous().and_then(|before| contents.intents.get(&before)).and_then(Record::ok);
             let commit = contents.commits.get(&id).and_then(Record::ok);
             batch(id, intent, before, commit, contents.commit_ids.contains(&id))
         })

@@ -1,7 +1,6 @@
 //! One driver's time in office: from taking the checkpoint over to the first failure.
 
 use super::definition::QueryDefinition;
-use super::halt::Halt;
 use super::timed::TimedSource;
 use crate::checkpoint::{self, Driver, Found, HostName, Retained, SinkFacts, Takeover};
 use crate::query::QueryShared;
