@@ -2,6 +2,8 @@
 
 pub mod console;
 pub mod file_sink;
+mod formats;
+mod java_uri;
 pub mod memory;
 pub mod noop;
 
