@@ -1,4 +1,4 @@
-//! What the file source and the file sink both know of file formats: names and compression.
+//! What the file source knows of file formats: names and compression.
 
 /// A file format by its name in `format("…")`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,10 +11,6 @@ pub(crate) enum Format {
     Text,
     /// Apache Parquet.
     Parquet,
-    /// Apache Avro object container files.
-    Avro,
-    /// Apache ORC.
-    Orc,
     /// Whole files as bytes.
     BinaryFile,
 }
@@ -27,8 +23,6 @@ impl Format {
             Format::Csv => "csv",
             Format::Text => "text",
             Format::Parquet => "parquet",
-            Format::Avro => "avro",
-            Format::Orc => "orc",
             Format::BinaryFile => "binaryFile",
         }
     }

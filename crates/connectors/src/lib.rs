@@ -2,6 +2,7 @@
 
 pub mod console;
 pub mod file_sink;
+pub mod file_source;
 mod formats;
 mod java_uri;
 pub mod memory;
@@ -10,7 +11,13 @@ pub mod noop;
 use onefold_connector::{SinkSpec, SourceSpec};
 
 /// Every source, by name in `format("…")`.
-pub static SOURCES: &[&SourceSpec] = &[];
+pub static SOURCES: &[&SourceSpec] = &[
+    &file_source::JSON,
+    &file_source::CSV,
+    &file_source::TEXT,
+    &file_source::PARQUET,
+    &file_source::BINARY_FILE,
+];
 
 /// Every sink, by name in `format("…")`.
 pub static SINKS: &[&SinkSpec] = &[

@@ -1,0 +1,48 @@
+//! Sources that read files: each file once, in the order of their times, replayed by name, size and
+//! time.
+//!
+//! *Where to start:* [`source`] chooses and logs files, [`listing`] finds them, [`reader`] reads one,
+//! [`scan`] is the plan of a batch.
+
+mod cells;
+mod clean;
+mod csv;
+mod define;
+mod input;
+mod json;
+mod json_scan;
+mod lines;
+mod listing;
+mod log;
+mod manifest;
+mod note;
+mod options;
+mod partitions;
+mod reader;
+mod rows;
+mod scan;
+mod seen;
+mod source;
+mod times;
+
+use crate::formats::Format;
+use define::Definition;
+use onefold_connector::SourceSpec;
+
+macro_rules! spec {
+    ($name:ident, $format:expr, $options:expr, $summary:literal) => {
+        #[doc = $summary]
+        pub static $name: SourceSpec = SourceSpec {
+            name: $format.name(),
+            summary: $summary,
+            options: &[options::COMMON, $options],
+            define: |request| Box::pin(Definition::define($format, request)),
+        };
+    };
+}
+
+spec!(JSON, Format::Json, options::JSON, "Reads files of JSON, a value a line.");
+spec!(CSV, Format::Csv, options::CSV, "Reads files of comma-separated values.");
+spec!(TEXT, Format::Text, options::TEXT, "Reads lines of text files.");
+spec!(PARQUET, Format::Parquet, options::NONE, "Reads Parquet files.");
+spec!(BINARY_FILE, Format::BinaryFile, options::NONE, "Reads whole files as bytes.");

@@ -1,0 +1,202 @@
+//! Lists the files below the paths given to `load`, as Spark's file index does.
+
+use super::input::{modified_ms, unreadable};
+use super::seen::SeenFiles;
+use crate::java_uri;
+use globset::{GlobBuilder, GlobMatcher};
+use onefold_types::{Error, Result};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) path: String,
+    pub(crate) size: u64,
+    pub(crate) modified_ms: i64,
+}
+
+/// Where to look, and for what.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    /// Absolute paths or patterns.
+    pub(crate) patterns: Vec<String>,
+    pub(crate) name_filter: Option<GlobMatcher>,
+    pub(crate) recursive: bool,
+}
+
+/// Whether a path holds a character that makes it a pattern.
+pub(crate) fn has_glob(path: &str) -> bool {
+    path.contains(['{', '}', '[', ']', '*', '?', '\\'])
+}
+
+/// A matcher for one part of a path.
+pub(crate) fn matcher(pattern: &str) -> Result<GlobMatcher> {
+    GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| {
+            Error::invalid(format!("`{pattern}` is not a path pattern")).because(error)
+        })
+}
+
+fn hidden(name: &[u8]) -> bool {
+    name.starts_with(b".")
+        || (name.starts_with(b"_") && !name.contains(&b'='))
+        || name.ends_with(b"._COPYING_")
+}
+
+fn failed(folder: &Path, error: io::Error) -> Error {
+    unreadable(&java_uri::file_uri(folder), error)
+}
+
+/// The paths that a pattern names.
+pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
+    if !has_glob(pattern) {
+        return Ok(vec![PathBuf::from(pattern)]);
+    }
+    let mut paths = vec![PathBuf::from("/")];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        if !has_glob(part) {
+            paths.iter_mut().for_each(|path| path.push(part));
+            continue;
+        }
+        let matcher = matcher(part)?;
+        let mut next = Vec::new();
+        for folder in paths {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(failed(&folder, error)),
+            };
+            for entry in entries {
+                let name = entry.map_err(|error| failed(&folder, error))?.file_name();
+                if !hidden(name.as_bytes()) && matcher.is_match(Path::new(&name)) {
+                    next.push(folder.join(&name));
+                }
+            }
+        }
+        next.sort();
+        paths = next;
+    }
+    Ok(paths)
+}
+
+impl Places {
+    /// All files that `seen` does not hold already.
+    pub(crate) fn list(&self, seen: &SeenFiles) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for pattern in &self.patterns {
+            for root in expand(pattern)? {
+                let metadata = match fs::metadata(&root) {
+                    Ok(metadata) => metadata,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && has_glob(pattern) => {
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Err(Error::unavailable(format!(
+                            "{} does not exist; make the folder or correct the path",
+                            java_uri::file_uri(&root)
+                        )));
+                    }
+                    Err(error) => return Err(failed(&root, error)),
+                };
+                if metadata.is_dir() {
+                    let mut above = vec![(metadata.dev(), metadata.ino())];
+                    self.walk(&root, false, seen, &mut above, &mut found)?;
+                } else {
+                    self.take(java_uri::file_uri(&root), &metadata, seen, &mut found);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn take(
+        &self,
+        path: String,
+        metadata: &fs::Metadata,
+        seen: &SeenFiles,
+        found: &mut Vec<Found>,
+    ) {
+        let modified_ms = modified_ms(metadata);
+        if seen.is_new(&path, modified_ms) {
+            found.push(Found { path, size: metadata.len(), modified_ms });
+        }
+    }
+
+    fn walk(
+        &self,
+        folder: &Path,
+        in_partition: bool,
+        seen: &SeenFiles,
+        above: &mut Vec<(u64, u64)>,
+        found: &mut Vec<Found>,
+    ) -> Result<()> {
+        let prefix = format!("{}/", java_uri::file_uri(folder).trim_end_matches('/'));
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            // Removed while we were listing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && above.len() > 1 => {
+                return Ok(());
+            }
+            Err(error) => return Err(failed(folder, error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(folder, error))?;
+            let name = entry.file_name();
+            let bytes = name.as_bytes();
+            if hidden(bytes) {
+                continue;
+            }
+            let kind = entry.file_type().map_err(|error| failed(folder, error))?;
+            let path = format!("{prefix}{}", java_uri::encode_path(bytes));
+            if kind.is_file() && (seen.contains(&path) || !self.wanted(&name)) {
+                continue;
+            }
+            let metadata = match fs::metadata(entry.path()) {
+                Ok(metadata) => metadata,
+                // Removed since, or a link to nowhere.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(&entry.path(), error)),
+            };
+            if !metadata.is_dir() {
+                if metadata.is_file() && self.wanted(&name) {
+                    self.take(path, &metadata, seen, found);
+                }
+                continue;
+            }
+            let partition = in_partition || bytes.iter().position(|b| *b == b'=') > Some(0);
+            if !(self.recursive || partition) {
+                continue;
+            }
+            let identity = (metadata.dev(), metadata.ino());
+            if above.contains(&identity) {
+                return Err(Error::invalid(format!(
+                    "{path} is a link to a folder above it; remove the link, or give a path \
+                     pattern that leaves it out"
+                )));
+            }
+            above.push(identity);
+            self.walk(&entry.path(), partition, seen, above, found)?;
+            above.pop();
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, name: &std::ffi::OsStr) -> bool {
+        self.name_filter.as_ref().is_none_or(|filter| filter.is_match(Path::new(name)))
+    }
+}
