@@ -89,7 +89,12 @@ fn define(format: Format, request: SinkRequest) -> Result<Arc<dyn SinkDefinition
     }
     let options = Arc::new(FileOptions::read(format, &request.options)?);
     let store = onefold_storage::open(&path, &OptionMap::new())?;
-    Ok(Arc::new(FileSinkDefinition { options, partition_by: request.partition_by, store }))
+    Ok(Arc::new(FileSinkDefinition {
+        options,
+        partition_by: request.partition_by,
+        store,
+        path: Some(path),
+    }))
 }
 
 /// A file sink as part of a query's definition.
@@ -98,6 +103,25 @@ pub(crate) struct FileSinkDefinition {
     options: Arc<FileOptions>,
     partition_by: Vec<String>,
     store: Arc<dyn Store>,
+    /// What to open; `None` where the caller opened the store.
+    path: Option<String>,
+}
+
+impl FileSinkDefinition {
+    /// The store with the session's settings: how to reach an object store is said there.
+    fn store_for(&self, conf: &BTreeMap<String, String>) -> Result<Arc<dyn Store>> {
+        let remote = !self.store.url().starts_with("file:");
+        let prefixes = ["spark.hadoop.fs.", "fs.", "aws_", "google_", "azure_"];
+        let settings: OptionMap = conf
+            .iter()
+            .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        match &self.path {
+            Some(path) if remote && !settings.is_empty() => onefold_storage::open(path, &settings),
+            _ => Ok(Arc::clone(&self.store)),
+        }
+    }
 }
 
 /// A definition of a file sink over a store that the caller opened.
@@ -116,7 +140,12 @@ pub fn define_over(
         .find(|format| format.name() == spec.name)
         .ok_or_else(|| Error::invalid(format!("`{}` is not a sink of files", spec.name)))?;
     let options = Arc::new(FileOptions::read(format, &request.options)?);
-    Ok(Arc::new(FileSinkDefinition { options, partition_by: request.partition_by.clone(), store }))
+    Ok(Arc::new(FileSinkDefinition {
+        options,
+        partition_by: request.partition_by.clone(),
+        store,
+        path: None,
+    }))
 }
 
 #[async_trait]
@@ -145,7 +174,7 @@ impl SinkDefinition for FileSinkDefinition {
 
     async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
         let columns = Columns::split(self.options.format, &context.schema, &self.partition_by)?;
-        let store = Arc::clone(&self.store);
+        let store = self.store_for(&context.conf)?;
         let (files, leftovers) = manifest::list_with_leftovers(store.as_ref()).await?;
         let newest = manifest::newest(store.as_ref(), &files).await?;
         ownership::check(store.as_ref(), newest.as_ref(), &context).await?;

@@ -37,12 +37,8 @@ impl Texts {
             DataType::Utf8View | DataType::LargeUtf8 | DataType::Dictionary(..) => {
                 Texts::Plain(to(DataType::Utf8)?.as_string::<i32>().clone())
             }
-            DataType::Float64 => {
-                made(column.as_primitive::<Float64Type>().iter(), |v| java_double(v))
-            }
-            DataType::Float32 => {
-                made(column.as_primitive::<Float32Type>().iter(), |v| java_float(v))
-            }
+            DataType::Float64 => made(column.as_primitive::<Float64Type>().iter(), java_double),
+            DataType::Float32 => made(column.as_primitive::<Float32Type>().iter(), java_float),
             DataType::Timestamp(_, None) => {
                 let column = to(DataType::Timestamp(TimeUnit::Microsecond, None))?;
                 made(column.as_primitive::<TimestampMicrosecondType>().iter(), |v| {
