@@ -24,8 +24,8 @@ use crate::query::StreamingQuery;
 use crate::session::Session;
 use crate::trigger::Trigger;
 use halt::Halt;
-use onefold_connector::Source;
-use onefold_protocol::recovery::Next;
+use onefold_connector::{Fence, Source};
+use onefold_protocol::recovery::{Next, StopReason};
 use onefold_types::{Error, ErrorKind, Generation, Result};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -134,7 +134,7 @@ impl Runner {
             halt::unless_stopped(&self.around.query, Term::open(&self.around, *before)).await?;
         *before = Some(term.driver.generation);
         if let Next::Stop(reason) = &term.next {
-            return Err(checkpoint::stop(term.store.as_ref(), reason).into());
+            return Err(stopped(&term, reason).await);
         }
         opened().await;
         let done = self.work(&mut term).await;
@@ -150,6 +150,11 @@ impl Runner {
             }
         }
         if let Next::Plan { .. } = term.next {
+            // A driver that died in recovery may have put files of the newest batch out of sight
+            // just before another one published and committed it.
+            if let Some(published) = term.facts.mark.filter(|_| term.facts.sink_keeps_marks) {
+                term.sink.settle(&published).await?;
+            }
             // The driver before may have died between its last commit and the release.
             batch::release(term, &term.last_ranges()).await;
         }
@@ -200,7 +205,7 @@ impl Runner {
                 self.adopt(term, batch, published, commit).await?;
                 Ok(Did::OldBatch)
             }
-            Next::Stop(reason) => Err(checkpoint::stop(term.store.as_ref(), &reason).into()),
+            Next::Stop(reason) => Err(stopped(term, &reason).await),
         }
     }
 
@@ -344,6 +349,15 @@ impl Runner {
 
     fn handle(&self) -> StreamingQuery {
         StreamingQuery { session: self.session.clone(), shared: Arc::clone(&self.around.query) }
+    }
+}
+
+/// Why recovery stops. Logs that were read before a newer driver's batches, and a mark that was read
+/// after them, do not fit either: so the fence is asked first.
+async fn stopped(term: &Term, reason: &StopReason) -> Halt {
+    match term.driver.fence.check().await {
+        Ok(()) => checkpoint::stop(term.store.as_ref(), reason).into(),
+        Err(error) => error.into(),
     }
 }
 
