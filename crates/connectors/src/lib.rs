@@ -7,6 +7,7 @@ mod formats;
 mod java_uri;
 pub mod memory;
 pub mod noop;
+pub mod rate;
 
 use onefold_connector::{SinkSpec, SourceSpec};
 
@@ -17,6 +18,8 @@ pub static SOURCES: &[&SourceSpec] = &[
     &file_source::TEXT,
     &file_source::PARQUET,
     &file_source::BINARY_FILE,
+    &rate::RATE,
+    &rate::RATE_MICRO_BATCH,
 ];
 
 /// Every sink, by name in `format("…")`.
