@@ -5,6 +5,7 @@ mod stop;
 pub use stop::StopReason;
 
 use crate::record::{Commit, Intent, Prepared};
+use crate::retention;
 use onefold_types::{BatchId, Mark, Published, QueryId};
 
 /// What was found in the checkpoint and in the sink.
@@ -35,6 +36,10 @@ pub struct Facts {
     /// Whether the query has state or its sink cannot tell totals, so that adopting a published
     /// batch needs its prepared record.
     pub needs_prepared: bool,
+    /// How many batches the logs keep (`minBatchesToRetain`), where it is known. Ids older than
+    /// that prove nothing: a purge may have been cut off, and a driver that slept for long may
+    /// have created again what was purged.
+    pub batches_retained: Option<u64>,
 }
 
 /// The next act.
@@ -61,6 +66,15 @@ pub enum Next {
     },
     /// Something does not fit: stop and say so.
     Stop(StopReason),
+}
+
+impl Facts {
+    /// Of ascending ids, those that the logs are meant to keep.
+    fn retained<'a>(&self, ids: &'a [BatchId]) -> &'a [BatchId] {
+        let (Some(keep), Some(newest)) = (self.batches_retained, ids.last()) else { return ids };
+        let from = retention::keep_from(*newest, keep);
+        ids.get(ids.partition_point(|id| *id < from)..).unwrap_or(ids)
+    }
 }
 
 /// Decides what a driver does next. Total: every combination of facts has an answer.
@@ -100,10 +114,10 @@ fn check_logs(
     if !facts.metadata_found && (last_intent.is_some() || last_commit.is_some()) {
         return Err(StopReason::MetadataMissing);
     }
-    if let Some(batch) = hole(&facts.intent_ids) {
+    if let Some(batch) = hole(facts.retained(&facts.intent_ids)) {
         return Err(StopReason::Hole { folder: "offsets", batch });
     }
-    if let Some(batch) = hole(&facts.commit_ids) {
+    if let Some(batch) = hole(facts.retained(&facts.commit_ids)) {
         return Err(StopReason::Hole { folder: "commits", batch });
     }
     let Some(newest) = last_intent else {

@@ -2,6 +2,7 @@
 
 use super::text::{not_json, shortened, versioned};
 use onefold_types::{Error, Generation, Nonce, Offset, OffsetRange, QueryId, Result};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -90,8 +91,8 @@ impl Intent {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// Corrupt: an unknown version, a metadata line that is not JSON, an offset line without a
-    /// source id (V2) or twice the same id; the text names the line.
+    /// Corrupt: an unknown version, a line that is not JSON, an offset line without a source id
+    /// (V2) or twice the same id, no offset line at all; the text names the line.
     pub fn parse(text: &str) -> Result<Self> {
         let (version, rest) = versioned("offsets entry", text, Self::NEWEST_VERSION)?;
         let version = if version == 1 { IntentVersion::V1 } else { IntentVersion::V2 };
@@ -104,6 +105,11 @@ impl Intent {
             }
         };
         let sources = sources(version, lines)?;
+        if sources.is_empty() {
+            return Err(Error::corrupt(
+                "the offsets entry has no line for any source, so it was cut short",
+            ));
+        }
         let mut intent = Intent {
             version,
             batch_watermark_ms: line.batch_watermark_ms,
@@ -230,6 +236,11 @@ fn sources<'a>(
                 place.saturating_add(3)
             )));
         }
+        if offset != NO_OFFSET
+            && let Err(error) = serde_json::from_str::<IgnoredAny>(offset)
+        {
+            return Err(not_json("offsets entry", place.saturating_add(3), error));
+        }
         sources.push((id, (offset != NO_OFFSET).then(|| Offset::new(offset))));
     }
     Ok(sources)
@@ -287,6 +298,8 @@ mod tests {
             ("v1\n{\"batchW", "line 2"),
             ("v2\n{}\nnothing", "line 3"),
             ("v2\n{}\na:1\na:2", "line 4"),
+            ("v1\n{}\n0\n{\"logOffset\":3", "line 4"),
+            ("v1\n{}", "cut short"),
             ("v1\n{\"conf\":{\"onefold.generation\":\"x\"}}\n0", "onefold.generation"),
         ] {
             let error = Intent::parse(text).unwrap_err();
