@@ -31,7 +31,7 @@ fn facts(intents: std::ops::Range<u64>, commits: std::ops::Range<u64>) -> Facts 
         intent_before: (intents.end > intents.start + 1).then(intent),
         intent_ids: intents.map(BatchId).collect(),
         commit_ids: commits.map(BatchId).collect(),
-        last_commit: committed.then(|| Commit {
+        last_commit: committed.then_some(Commit {
             version: 1,
             next_batch_watermark_ms: 9,
             state_unique_ids: None,
@@ -153,6 +153,20 @@ fn what_does_not_fit_stops_with_its_reason() {
         intent.control_batch_info = Some("{}".into());
     }
     assert!(matches!(decide(&control), Next::Stop(StopReason::ControlBatch { .. })));
+}
+
+#[test]
+fn ids_older_than_what_the_logs_keep_are_no_holes() {
+    let mut found = marked(facts(3..9, 4..9), 8);
+    found.intent_ids.insert(0, BatchId(0));
+    found.commit_ids.insert(0, BatchId(1));
+    let hole = StopReason::Hole { folder: "offsets", batch: BatchId(1) };
+    assert_eq!(decide(&found), Next::Stop(hole));
+    found.batches_retained = Some(4);
+    assert_eq!(decide(&found), Next::Plan { batch: BatchId(9) });
+    found.intent_ids.retain(|id| *id != BatchId(6));
+    let hole = StopReason::Hole { folder: "offsets", batch: BatchId(6) };
+    assert_eq!(decide(&found), Next::Stop(hole));
 }
 
 #[test]

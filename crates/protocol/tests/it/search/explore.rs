@@ -3,7 +3,7 @@
 use super::driver::{Driver, Ended, Reply};
 use super::world::{Bug, World};
 use onefold_protocol::invariants;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// How large a search is.
 #[derive(Debug, Clone, Copy)]
@@ -34,32 +34,43 @@ struct State {
     drivers: Vec<Driver>,
     crashes: u8,
     starts: u64,
+    /// Whether the last driver found nobody alive when it started.
+    alone: bool,
 }
 
 struct Search {
     bug: Option<Bug>,
     limits: Limits,
-    seen: HashSet<State>,
+    seen: HashMap<State, usize>,
     /// For each state, by number: the one before it and the act between them.
     origins: Vec<(usize, String)>,
     queue: VecDeque<(usize, State)>,
-    ends: usize,
+    /// Acts as (state after, state before).
+    edges: Vec<(usize, usize)>,
+    /// States in which nothing is left to do.
+    ends: Vec<usize>,
 }
 
 /// Visits every state within the limits, up to the first violation.
 pub(super) fn explore(bug: Option<Bug>, limits: Limits) -> Found {
-    let start =
-        State { world: World::default(), drivers: Vec::new(), crashes: limits.crashes, starts: 0 };
+    let start = State {
+        world: World::default(),
+        drivers: Vec::new(),
+        crashes: limits.crashes,
+        starts: 0,
+        alone: true,
+    };
     let mut search = Search {
         bug,
         limits,
-        seen: HashSet::from([start.clone()]),
+        seen: HashMap::from([(start.clone(), 0)]),
         origins: vec![(0, "start".to_owned())],
         queue: VecDeque::from([(0, start)]),
-        ends: 0,
+        edges: Vec::new(),
+        ends: Vec::new(),
     };
     let violation = search.run();
-    Found { states: search.seen.len(), ends: search.ends, violation }
+    Found { states: search.seen.len(), ends: search.ends.len(), violation }
 }
 
 impl Search {
@@ -69,7 +80,24 @@ impl Search {
                 return Some(self.told(number, &problem));
             }
         }
-        None
+        let stuck = self.stuck()?;
+        Some(self.told(stuck, "liveness: from here nothing leads to the end"))
+    }
+
+    /// A state from which no further acts reach an end.
+    fn stuck(&mut self) -> Option<usize> {
+        self.edges.sort_unstable();
+        let mut leads = vec![false; self.origins.len()];
+        let mut ahead = self.ends.clone();
+        while let Some(number) = ahead.pop() {
+            if std::mem::replace(&mut leads[number], true) {
+                continue;
+            }
+            let first = self.edges.partition_point(|(after, _)| *after < number);
+            let into = self.edges[first..].iter().take_while(|(after, _)| *after == number);
+            ahead.extend(into.map(|(_, before)| *before).filter(|before| !leads[*before]));
+        }
+        leads.iter().position(|leads| !leads)
     }
 
     /// Takes every act that is possible in a state.
@@ -90,13 +118,14 @@ impl Search {
         }
         let alone = state.drivers.is_empty();
         if alone && self.finished(state) {
-            self.ends += 1;
+            self.ends.push(number);
         }
         let more = state.starts < self.limits.starts && state.drivers.len() < self.limits.at_once;
         // Someone starts it again, as long as it takes.
         if if alone { !self.finished(state) } else { more } {
             let mut next = state.clone();
             next.starts += 1;
+            next.alone = alone;
             next.drivers.push(Driver::new(next.starts));
             self.add(number, next, format!("driver {} starts", state.starts + 1));
         }
@@ -133,6 +162,9 @@ impl Search {
             Some(Ended::Stopped(reason)) if newest => {
                 return Err(format!("stop: {reason}, {told}"));
             }
+            Some(Ended::Done) if next.alone && !self.finished(&next) => {
+                return Err(format!("liveness: all is said to be done, {told}"));
+            }
             Some(Ended::Fenced) if newest => return Err(format!("fenced by nobody, {told}")),
             _ => self.add(number, next, act),
         }
@@ -140,9 +172,12 @@ impl Search {
     }
 
     fn add(&mut self, from: usize, state: State, act: String) {
-        if self.seen.insert(state.clone()) {
+        let fresh = self.origins.len();
+        let number = *self.seen.entry(state.clone()).or_insert(fresh);
+        self.edges.push((number, from));
+        if number == fresh {
             self.origins.push((from, act));
-            self.queue.push_back((self.origins.len() - 1, state));
+            self.queue.push_back((number, state));
         }
     }
 
