@@ -434,6 +434,8 @@ fn decide(contents: &Contents, mark: Option<Published>) -> Next {
         prepared,
         // State written by Spark stands in no prepared record of ours.
         needs_prepared: !contents.state.is_empty() && prepared_by_us(contents),
+        // What the query's settings keep is not known here.
+        batches_retained: None,
     };
     recovery::decide(&facts)
 }
