@@ -69,8 +69,9 @@ pub enum Next {
 }
 
 impl Facts {
-    /// Of ascending ids, those that the logs are meant to keep.
-    fn retained<'a>(&self, ids: &'a [BatchId]) -> &'a [BatchId] {
+    /// Of ascending ids, those that the logs are meant to keep; all where that is not known.
+    #[must_use]
+    pub fn retained<'a>(&self, ids: &'a [BatchId]) -> &'a [BatchId] {
         let (Some(keep), Some(newest)) = (self.batches_retained, ids.last()) else { return ids };
         let from = retention::keep_from(*newest, keep);
         ids.get(ids.partition_point(|id| *id < from)..).unwrap_or(ids)

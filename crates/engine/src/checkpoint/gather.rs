@@ -66,8 +66,8 @@ pub(super) async fn ids(store: &dyn Store, folder: &str) -> Result<Vec<BatchId>>
     Ok(ids)
 }
 
-/// Lists the logs and reads their newest records.
-pub(crate) async fn gather(store: &dyn Store) -> Result<Found> {
+/// Lists the logs and reads their newest records. `batches_retained` is what the settings keep.
+pub(crate) async fn gather(store: &dyn Store, batches_retained: u64) -> Result<Found> {
     let (intent_ids, commit_ids) =
         futures::future::try_join(ids(store, "offsets"), ids(store, "commits")).await?;
     let intent = async |nth: usize| -> Result<Option<Intent>> {
@@ -88,6 +88,7 @@ pub(crate) async fn gather(store: &dyn Store) -> Result<Found> {
         last_intent,
         intent_before,
         last_commit,
+        batches_retained: Some(batches_retained),
         ..Facts::default()
     };
     Ok(Found { facts })
@@ -100,7 +101,8 @@ pub(crate) async fn history(
     found: &Found,
     ids: &[String],
 ) -> Result<Vec<Vec<(BatchId, OffsetRange)>>> {
-    let intents: Vec<(BatchId, Intent)> = stream::iter(found.facts.intent_ids.clone())
+    let retained = found.facts.retained(&found.facts.intent_ids).to_vec();
+    let intents: Vec<(BatchId, Intent)> = stream::iter(retained)
         .map(|batch| async move {
             let intent = read_record(store, &intent_path(batch), Intent::parse).await?;
             intent.map(|intent| (batch, intent)).ok_or_else(|| {

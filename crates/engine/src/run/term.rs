@@ -59,13 +59,14 @@ impl Term {
             before,
         };
         let driver = checkpoint::take_over(&store, &takeover).await?;
-        let found = checkpoint::gather(store.as_ref()).await?;
+        let batches_retained = batches_retained(around)?;
+        let found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let sources = open_sources(around, &store, &found).await?;
         let sink = open_sink(around, driver.generation, &found).await?;
         let facts = with_mark(around, &store, sink.as_ref(), found).await?;
         crash_point(CrashPoint::RecoveryBefore);
         let retained = Retained {
-            batches: around.definition.conf.count("spark.sql.streaming.minBatchesToRetain")?,
+            batches: batches_retained,
             from: facts.intent_ids.first().copied().unwrap_or(BatchId::FIRST),
         };
         let next = decided(&facts);
@@ -74,7 +75,8 @@ impl Term {
 
     /// Looks again at the checkpoint and the sink, and decides anew.
     pub(crate) async fn decide_again(&mut self, around: &Surroundings) -> Result<()> {
-        let found = checkpoint::gather(self.store.as_ref()).await?;
+        let batches_retained = batches_retained(around)?;
+        let found = checkpoint::gather(self.store.as_ref(), batches_retained).await?;
         self.facts = with_mark(around, &self.store, self.sink.as_ref(), found).await?;
         self.next = decided(&self.facts);
         Ok(())
@@ -117,6 +119,11 @@ impl Term {
             let _ = purge.await;
         }
     }
+}
+
+/// How many batches before the newest keep their logs.
+fn batches_retained(around: &Surroundings) -> Result<u64> {
+    around.definition.conf.count("spark.sql.streaming.minBatchesToRetain")
 }
 
 /// A sink that delivers exactly once remembers its marks; of another one nothing can be told.
