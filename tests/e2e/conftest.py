@@ -28,7 +28,8 @@ def binary() -> Path:
     """The command: `ONEFOLD_BIN`, or built here."""
     if "ONEFOLD_BIN" in os.environ:
         return Path(os.environ["ONEFOLD_BIN"]).resolve(strict=True)
-    build = ["cargo", "build", "--locked", "--package", "onefold-cli", "--features", "crash-points"]
+    build = ["cargo", "build", "--locked", "--package", "onefold-cli", "--features"]
+    build += ["crash-points,planted-bugs"]
     subprocess.run(build, cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     return (ROOT / target / "debug" / "onefold").resolve(strict=True)
