@@ -284,7 +284,7 @@ impl Act<'_> {
 
     /// The range that this driver would choose: drivers differ, so that a range chosen twice shows.
     fn wanted_end(&self) -> u64 {
-        self.rows.min(self.driver.start + 2 - self.driver.generation % 2)
+        self.rows.min(self.driver.start + 1 + self.driver.generation % 2)
     }
 
     fn choose(&mut self) -> After {

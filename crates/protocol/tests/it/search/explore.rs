@@ -14,7 +14,7 @@ pub(super) struct Limits {
     pub(super) crashes: u8,
     /// Drivers that start while others live. One that finds nobody alive may always start.
     pub(super) starts: u64,
-    /// Rows of the input. Odd generations take one row a batch, even ones two.
+    /// Rows of the input. Odd generations take two rows a batch, even ones one.
     pub(super) rows: u64,
 }
 
