@@ -36,6 +36,13 @@ def binary() -> Path:
 
 
 @pytest.fixture
+def root() -> None:
+    """For tests that mount a file system or become another user. CI is root and skips nothing."""
+    if os.geteuid() != 0:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("needs root")
+
+
+@pytest.fixture
 def onefold(binary: Path, tmp_path: Path) -> Onefold:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -77,7 +77,7 @@ def test_the_faults_do_strike_the_checkpoint(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(root: None, tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     place = tmp_path / "small"
     place.mkdir()

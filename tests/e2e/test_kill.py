@@ -32,10 +32,8 @@ class Victim:
 
     def feed(self) -> None:
         """Keeps more input waiting than the next process can take."""
-        done = len(checkpoint_files.intents(self.stream.checkpoint)) and (
-            checkpoint_files.intents(self.stream.checkpoint)[-1] + 1
-        )
-        waiting = self.stream.feeder.files // FILES_PER_BATCH - done
+        planned = newest_intent(self.stream) + 1
+        waiting = self.stream.feeder.files // FILES_PER_BATCH - planned
         self.stream.feeder.feed(max(BACKLOG - waiting, 0) * FILES_PER_BATCH)
 
     def start(self, **env: str) -> Running:
