@@ -8,6 +8,7 @@ mod java_uri;
 pub mod memory;
 pub mod noop;
 pub mod rate;
+pub mod socket;
 
 use onefold_connector::{SinkSpec, SourceSpec};
 
@@ -20,6 +21,7 @@ pub static SOURCES: &[&SourceSpec] = &[
     &file_source::BINARY_FILE,
     &rate::RATE,
     &rate::RATE_MICRO_BATCH,
+    &socket::SPEC,
 ];
 
 /// Every sink, by name in `format("…")`.

@@ -95,6 +95,11 @@ impl Cells {
                 NullBufferBuilder::new(0),
             ),
             DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(pair)
+                    if pair.first().is_some_and(|key| key.data_type() != &DataType::Utf8) =>
+                {
+                    return Err(Error::invalid("keys of a map in text are strings; use STRING"));
+                }
                 DataType::Struct(pair) if pair.len() == 2 => {
                     let cells = |at: usize| {
                         let kind = pair.get(at).map_or(&DataType::Null, |field| field.data_type());

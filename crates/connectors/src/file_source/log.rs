@@ -100,27 +100,35 @@ impl SourceLog {
             let noted = notes.get(&number);
             let wanted: Option<Vec<LogEntry>> =
                 noted.map(|files| files.iter().map(ChosenFile::entry).collect());
+            let unnamed = intended.is_none_or(|intended| number > intended);
+            let gap = log.latest.map_or(number != start, |latest| latest + 1 != number);
             let entries = match (entries, wanted) {
+                // Nobody named it, and an entry before it is gone: its files are found again.
+                _ if unnamed && gap => {
+                    log.remove(number, false).await?;
+                    continue;
+                }
                 (Some(entries), Some(wanted)) if entries == wanted => entries,
                 (Some(entries), None) if !entries.is_empty() => entries,
                 (_, Some(wanted)) => {
                     tracing::warn!(log = %log.folder, number, "an entry is made again from its intent");
                     log.remove(number, false).await?;
-                    log.add(number, &wanted).await?;
+                    if !gap {
+                        log.add(number, &wanted).await?;
+                    }
                     wanted
                 }
-                (_, None) if intended.is_none_or(|intended| number > intended) => {
+                (_, None) if unnamed => {
                     // Nobody named it: a power cut came before the intent.
                     log.remove(number, false).await?;
                     continue;
                 }
                 (_, None) => return Err(log.damaged(number)),
             };
-            if log.latest.is_none_or(|latest| latest + 1 == number) || number == start {
-                log.latest = Some(number);
-            } else {
+            if gap {
                 return Err(log.damaged(log.latest.map_or(start, |latest| latest + 1)));
             }
+            log.latest = Some(number);
             entries.iter().for_each(&mut each);
         }
         Ok(log)

@@ -12,7 +12,8 @@ const NULL_NAME: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The `k=v` parts of a file's path below `base`, in order; the value is `None` for null.
 pub(crate) fn values_of(path: &str, base: &str) -> Vec<(String, Option<String>)> {
-    let Some(below) = path.strip_prefix(base.trim_end_matches('/')) else { return Vec::new() };
+    let below = path.strip_prefix(base.trim_end_matches('/'));
+    let Some(below) = below.filter(|below| below.starts_with('/')) else { return Vec::new() };
     let mut parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
     parts.pop();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -15,7 +15,7 @@ use onefold_connector::{LatestOffset, ReadLimit, ScanRequest, Source, SourceCont
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{CreateError, Created, Durability, Store};
 use onefold_types::{BatchId, Error, Offset, OffsetRange, Result};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much a batch takes.
@@ -47,6 +47,21 @@ pub(crate) fn choose(mut files: Vec<Found>, limit: Limit) -> (Vec<Found>, Vec<Fo
     (files, rest)
 }
 
+/// The files at the front that one batch can take at most, so that a long run copies each once.
+fn leading(files: &VecDeque<Found>, limit: Limit) -> Vec<Found> {
+    let mut sum = 0_u64;
+    let fits = |file: &&Found| match limit {
+        Limit::Bytes(max) => {
+            let before = sum;
+            sum = sum.saturating_add(file.size);
+            before <= max
+        }
+        Limit::None | Limit::Files(_) => true,
+    };
+    let count = if let Limit::Files(max) = limit { max } else { usize::MAX };
+    files.iter().take(count).take_while(fits).cloned().collect()
+}
+
 /// Oldest first, or newest first; files of one time by path.
 pub(crate) fn order(files: &mut [Found], latest_first: bool) {
     files.sort_by(|a, b| {
@@ -66,6 +81,8 @@ struct State {
     /// Files of entries that are not released yet.
     recent: BTreeMap<u64, Vec<ChosenFile>>,
     manifest: Option<bool>,
+    /// Numbers of the side files that hold long notes.
+    side: BTreeSet<u64>,
 }
 
 /// The source of one query.
@@ -152,15 +169,24 @@ impl FileSource {
         seen.purge();
         let zone = definition.zone(&context.conf)?;
         let cleaner = definition.cleaner()?;
+        let id = context.log_folder.rsplit('/').next().unwrap_or("0").to_owned();
+        let side = context
+            .checkpoint
+            .list(&format!("_onefold/sources/{id}"))
+            .await?
+            .iter()
+            .filter_map(|entry| entry.path.rsplit('/').next()?.parse().ok())
+            .collect();
         let state = State {
             log,
             unread: Vec::new(),
             pinned: None,
             recent: BTreeMap::new(),
             manifest: None,
+            side,
         };
         Ok(FileSource {
-            id: context.log_folder.rsplit('/').next().unwrap_or("0").to_owned(),
+            id,
             keep: conf_count(&context, "spark.sql.streaming.minBatchesToRetain", 100),
             checkpoint: context.checkpoint,
             seen: Arc::new(Mutex::new(seen)),
@@ -215,9 +241,13 @@ impl FileSource {
         seen.purge();
     }
 
-    async fn candidates(&self, state: &mut State) -> Result<Vec<Found>> {
-        if let Some(pinned) = &state.pinned {
-            return Ok(self.new_only(pinned.iter().cloned().collect()));
+    async fn candidates(&self, state: &mut State, limit: Limit) -> Result<Vec<Found>> {
+        if let Some(pinned) = &mut state.pinned {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            while pinned.front().is_some_and(|file| !seen.is_new(&file.path, file.modified_ms)) {
+                pinned.pop_front();
+            }
+            return Ok(leading(pinned, limit));
         }
         let unread = self.new_only(std::mem::take(&mut state.unread));
         if !unread.is_empty() {
@@ -233,7 +263,7 @@ impl FileSource {
             ReadLimit::Options => choice.limit,
             ReadLimit::All => Limit::None,
         };
-        let (files, rest) = choose(self.candidates(state).await?, limit);
+        let (files, rest) = choose(self.candidates(state, limit).await?, limit);
         if files.is_empty() {
             return Ok(());
         }
@@ -256,6 +286,7 @@ impl FileSource {
                 self.mark_seen(&times(&chosen));
                 state.recent.insert(number, chosen);
                 let cached = match limit {
+                    _ if state.pinned.is_some() => false,
                     Limit::Files(max) if !choice.latest_first => {
                         rest.len() as f64 >= max as f64 * choice.discard_ratio
                     }
@@ -294,12 +325,13 @@ impl FileSource {
     }
 
     /// The note of a range; a long one goes into a file of its own.
-    async fn note(&self, files: Vec<ChosenFile>, end: u64) -> Result<String> {
+    async fn note(&self, state: &mut State, files: Vec<ChosenFile>, end: u64) -> Result<String> {
         let text = Note::Files(files).text()?;
         if text.len() <= OffsetRange::NOTE_BYTES_MAX {
             return Ok(text);
         }
         let path = format!("_onefold/sources/{}/{end}", self.id);
+        state.side.insert(end);
         let bytes = Bytes::from(text);
         match self.checkpoint.create(&path, bytes.clone(), Durability::Now).await {
             Ok(Created::New) => (),
@@ -369,7 +401,7 @@ impl Source for FileSource {
             return Ok(LatestOffset { end: start.cloned(), latest: None, note: None });
         };
         let files = self.files(&mut state, first, end + 1).await?;
-        let note = self.note(files, end).await?;
+        let note = self.note(&mut state, files, end).await?;
         Ok(LatestOffset {
             end: Some(Offset::new(format!("{{\"logOffset\":{end}}}"))),
             latest: None,
@@ -409,8 +441,14 @@ impl Source for FileSource {
     }
 
     async fn retain(&self, _keep_from: BatchId) -> Result<()> {
-        let keep = self.keep;
-        self.state.lock().await.log.purge(keep).await
+        let mut state = self.state.lock().await;
+        // Twice as many, since a batch may take two entries.
+        let limit = state.log.latest().and_then(|n| n.checked_sub(self.keep.saturating_mul(2)));
+        while let Some(number) = state.side.first().copied().filter(|n| Some(*n) < limit) {
+            self.checkpoint.delete(&format!("_onefold/sources/{}/{number}", self.id)).await?;
+            state.side.remove(&number);
+        }
+        state.log.purge(self.keep).await
     }
 }
 

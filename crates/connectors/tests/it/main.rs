@@ -10,3 +10,4 @@
 )]
 
 mod sink;
+mod source;
