@@ -1,3 +1,68 @@
 //! The `onefold` command.
+//!
+//! *Why separate:* configuration, wiring, signals and exit codes are here and nowhere else.
+//! *What always holds:* standard output carries results, standard error all else; an error is one
+//! line that says what to do; the exit code says what kind it was ([`exit`]).
+//! *What it is not:* it decides nothing about queries; programs use the crate `onefold`.
+//! *Where to start:* [`args`], then [`run`].
 
-fn main() {}
+mod args;
+mod checkpoint;
+mod connectors;
+mod demo;
+mod exit;
+mod explain;
+mod pipeline_file;
+mod run;
+mod signals;
+mod sink_lookup;
+mod table;
+mod terminal;
+mod time;
+mod verify;
+
+use args::{Args, Command};
+use clap::Parser;
+use exit::Failure;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            // Nothing can be said where the terminal is gone.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let filter = EnvFilter::try_from_env("ONEFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match dispatch(args.command) {
+        Ok(()) => ExitCode::from(exit::DONE),
+        Err(failure) => {
+            if let Some(text) = failure.text() {
+                terminal::error(text);
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Checkpoint(command) => checkpoint::checkpoint(&command),
+        Command::Verify(args) => verify::verify(&args),
+        Command::Demo(args) => demo::demo(&args),
+        Command::Connectors(args) => connectors::list(&args),
+        Command::CrashPoints => {
+            for point in onefold_storage::crash::CrashPoint::ALL {
+                terminal::line(point.name());
+            }
+            Ok(())
+        }
+    }
+}

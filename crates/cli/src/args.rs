@@ -1,0 +1,272 @@
+//! The command line.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Runs Spark Structured Streaming programs, each input record delivered exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "onefold", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+exit codes:
+  0  done, or stopped as asked, or all that was checked holds
+  1  a query failed, or something that was checked does not hold
+  2  the command line, the pipeline or an option is wrong
+  3  a newer driver has taken the checkpoint over
+  4  a checkpoint or a sink is damaged, incomplete or foreign
+
+environment:
+  ONEFOLD_LOG  what is logged to standard error, such as `info` or `onefold_engine=debug`";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the streaming tables of a pipeline file, one query each.
+    Run(RunArgs),
+    /// Shows what a pipeline would do and what it promises, without running it.
+    Explain(ExplainArgs),
+    /// Looks into a checkpoint, checks, rewinds or copies it.
+    #[command(subcommand)]
+    Checkpoint(CheckpointCommand),
+    /// Compares a checkpoint with its sink, batch by batch: rows and content hash.
+    Verify(VerifyArgs),
+    /// Kills a stream at several points of its protocol and counts every event at the end.
+    Demo(DemoArgs),
+    /// Lists the sources and sinks with their options.
+    Connectors(ConnectorsArgs),
+    /// Lists the points of the protocol at which ONEFOLD_CRASH_AT=NAME:K can kill the process
+    /// (in a build with the feature `crash-points`).
+    CrashPoints,
+}
+
+/// Where a pipeline is and what it is run with.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct PipelineArgs {
+    /// The file of CREATE STREAMING TABLE statements.
+    #[arg(value_name = "PIPELINE.sql")]
+    pub pipeline: PathBuf,
+    /// Folder or URL for tables without LOCATION, and for checkpoints [default: onefold-data beside
+    /// the pipeline file].
+    #[arg(long, value_name = "DIR")]
+    pub storage: Option<String>,
+    /// Folder or URL for checkpoints, one folder a table [default: _checkpoints in the storage].
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint: Option<String>,
+    /// A runtime setting, such as spark.sql.session.timeZone=UTC; may be given many times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub conf: Vec<(String, String)>,
+}
+
+/// `onefold run`.
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// The pipeline.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// When to look for new data: `available-now` (what is there, then end), `once` (the same in
+    /// one batch), or every so often, such as '10 seconds' [default: back to back, without end].
+    #[arg(long, value_name = "WHEN", conflicts_with = "once")]
+    pub trigger: Option<String>,
+    /// Short for --trigger once.
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `onefold explain`.
+#[derive(Debug, ClapArgs)]
+pub struct ExplainArgs {
+    /// The pipeline.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold checkpoint …`.
+#[derive(Debug, Subcommand)]
+pub enum CheckpointCommand {
+    /// Shows what a checkpoint holds and what a restart would do.
+    Show(ShowArgs),
+    /// Checks that a checkpoint is whole, without its sink.
+    Verify(StructureArgs),
+    /// Goes back to an older batch. Only says what it would do, unless --apply is given.
+    Rewind(RewindArgs),
+    /// Copies a checkpoint under a new query id.
+    Fork(ForkArgs),
+    /// Writes a checkpoint's records into one JSON file.
+    Export(ExportArgs),
+    /// Makes a checkpoint from an exported file.
+    Import(ImportArgs),
+}
+
+/// `onefold checkpoint show`.
+#[derive(Debug, ClapArgs)]
+pub struct ShowArgs {
+    /// The checkpoint's folder or URL; also a bare log, such as its `offsets` folder.
+    pub checkpoint: String,
+    /// The folder of the file sink, where the checkpoint does not say it or says another.
+    #[arg(long, value_name = "DIR")]
+    pub sink: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold checkpoint verify`.
+#[derive(Debug, ClapArgs)]
+pub struct StructureArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do with batches in the sink after the one that a rewind goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LaterMarks {
+    /// Refuse.
+    Refuse,
+    /// Leave them there; the query will write elsewhere, or the output is cleared by hand.
+    Leave,
+    /// Take them out of the file sink too; they are kept in its `_onefold/rewound`.
+    Rewind,
+}
+
+/// `onefold checkpoint rewind`.
+#[derive(Debug, ClapArgs)]
+pub struct RewindArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// The batch that becomes the newest one.
+    #[arg(long, value_name = "N")]
+    pub to_batch: u64,
+    /// Do it; without this, only say what would be done.
+    #[arg(long)]
+    pub apply: bool,
+    /// What to do if the sink holds later batches.
+    #[arg(long, value_enum, default_value = "refuse")]
+    pub later_marks: LaterMarks,
+    /// The folder of the file sink, where the checkpoint does not say it or says another.
+    #[arg(long, value_name = "DIR")]
+    pub sink: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold checkpoint fork`.
+#[derive(Debug, ClapArgs)]
+pub struct ForkArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// The folder of the copy; new or empty.
+    pub new_dir: String,
+    /// The new query's output folder (file sinks), new or empty: it is told that it starts after
+    /// the newest committed batch.
+    #[arg(long, value_name = "DIR")]
+    pub sink: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold checkpoint export`.
+#[derive(Debug, ClapArgs)]
+pub struct ExportArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// The file to write; it must not exist. `-` is standard output.
+    pub file: PathBuf,
+    /// Print JSON about what was done.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold checkpoint import`.
+#[derive(Debug, ClapArgs)]
+pub struct ImportArgs {
+    /// The exported file; `-` is standard input.
+    pub file: PathBuf,
+    /// The folder of the checkpoint; new or empty.
+    pub checkpoint: String,
+    /// Moves addresses of input files: each absolute path or URL below OLD to the same below NEW;
+    /// may be given many times.
+    #[arg(long, value_name = "OLD=NEW")]
+    pub relocate: Vec<String>,
+    /// Print JSON about what was done.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold verify`.
+#[derive(Debug, ClapArgs)]
+pub struct VerifyArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// The folder of the file sink, where the checkpoint does not say it or says another.
+    #[arg(long, value_name = "DIR")]
+    pub sink: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `onefold demo`.
+#[derive(Debug, ClapArgs)]
+pub struct DemoArgs {
+    /// How many order events are made.
+    #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1..=50_000_000))]
+    pub events: u64,
+    /// How often the stream is killed.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub kills: u32,
+    /// Chooses the moments; the same seed chooses the same ones.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where to work; new or empty [default: a new folder among temporary files].
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Leave the events, the checkpoint and the output in place.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// `onefold connectors`.
+#[derive(Debug, ClapArgs)]
+pub struct ConnectorsArgs {
+    /// Only this one.
+    pub name: Option<String>,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print Markdown, as in docs/connectors.md.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("write it as KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,36 @@
+//! `onefold checkpoint verify`.
+
+use crate::args::StructureArgs;
+use crate::exit::Failure;
+use crate::{sink_lookup, terminal};
+use onefold::checkpoint_tools::{Contents, Depth, Severity, check};
+
+/// Checks that a checkpoint is whole.
+///
+/// # Errors
+/// Not whole, when a problem was found; as the store's.
+pub fn verify(args: &StructureArgs) -> Result<(), Failure> {
+    let store = sink_lookup::open_store(&args.checkpoint)?;
+    let structure = sink_lookup::runtime()?.block_on(async {
+        let contents = Contents::gather(store.as_ref(), Depth::All).await?;
+        check(store.as_ref(), &contents).await
+    })?;
+    if args.json {
+        terminal::json(&structure);
+    } else {
+        terminal::line(&format!("checkpoint  {}", structure.url));
+        terminal::line(&format!(
+            "read        {} records, {} checksum files",
+            structure.records, structure.checksums
+        ));
+        for finding in &structure.findings {
+            let severity = match finding.severity {
+                Severity::Problem => "problem",
+                Severity::Remark => "remark",
+            };
+            terminal::line(&format!("{severity:<10}  {} {}", finding.path, finding.text));
+        }
+        terminal::line(if structure.ok { "whole       yes" } else { "whole       no" });
+    }
+    if structure.ok { Ok(()) } else { Err(Failure::not_whole()) }
+}

@@ -1,0 +1,147 @@
+//! Finding the sink of a checkpoint: what its newest driver wrote down, or what the user names.
+
+use crate::time::WallClock;
+use onefold::OutputMode;
+use onefold::checkpoint_tools::{Contents, Record, SinkMark};
+use onefold::types::{BatchId, Error, Generation, OptionMap, QueryId, Result, RunId};
+use onefold_connector::{Options, Sink, SinkContext, SinkRequest};
+use onefold_connectors::SINKS;
+use onefold_storage::Store;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Opens the folder or URL that a user names.
+///
+/// # Errors
+/// As the storage's.
+pub fn open_store(location: &str) -> Result<Arc<dyn Store>> {
+    onefold_storage::open(location, &OptionMap::new())
+}
+
+/// A runtime for the few calls of a command.
+///
+/// # Errors
+/// Unavailable, when no thread can be made.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::unavailable("no threads can be started").because(error))
+}
+
+/// A sink, opened for looking.
+pub struct Found {
+    /// As it describes itself.
+    pub description: String,
+    /// The sink.
+    pub sink: Arc<dyn Sink>,
+    /// Its folder, if it has one.
+    pub folder: Option<String>,
+}
+
+/// Why there is no sink to look at.
+pub enum Absent {
+    /// The checkpoint does not say what its sink is, or it is one that forgets.
+    NotKnown(String),
+    /// It cannot be opened.
+    Failed(Error),
+}
+
+/// The sink of a checkpoint, opened without changing it.
+pub async fn find(
+    contents: &Contents,
+    override_folder: Option<&str>,
+) -> std::result::Result<Found, Absent> {
+    let definition = contents.definition();
+    let recorded = definition.and_then(|definition| definition.get("sink"));
+    let text = |key: &str| recorded.and_then(|sink| sink.get(key)).and_then(Value::as_str);
+    let format = match (text("format"), override_folder) {
+        (Some(format), _) => format.to_owned(),
+        // A sink that another engine wrote: its manifest tells the batches, whatever the format.
+        (None, Some(_)) => "parquet".to_owned(),
+        (None, None) => {
+            return Err(Absent::NotKnown(
+                "no driver of Onefold wrote down what the sink is; name its folder with --sink"
+                    .to_owned(),
+            ));
+        }
+    };
+    if ["console", "noop", "memory"].contains(&format.as_str()) {
+        return Err(Absent::NotKnown(format!("a {format} sink keeps nothing")));
+    }
+    let path = override_folder.or_else(|| text("path")).map(str::to_owned);
+    let request = request(&format, path, recorded).map_err(Absent::Failed)?;
+    open(contents, &format, request, definition).await.map_err(Absent::Failed)
+}
+
+fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Result<SinkRequest> {
+    let spec = spec(format)?;
+    let mut given = OptionMap::new();
+    let options = recorded.and_then(|sink| sink.get("options")).and_then(Value::as_object);
+    for (name, value) in options.into_iter().flatten() {
+        if let Some(value) = value.as_str().filter(|_| name != "path") {
+            given.set(name.as_str(), value);
+        }
+    }
+    let what = format!("sink `{format}`");
+    let columns = recorded.and_then(|sink| sink.get("partitionBy")).and_then(Value::as_array);
+    let columns = columns.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    Ok(SinkRequest {
+        options: Options::check(&what, spec.options, given)?,
+        path,
+        partition_by: columns.collect(),
+        query_name: None,
+        output_mode: OutputMode::Append,
+    })
+}
+
+fn spec(format: &str) -> Result<&'static onefold_connector::SinkSpec> {
+    SINKS.iter().copied().find(|spec| spec.name.eq_ignore_ascii_case(format)).ok_or_else(|| {
+        Error::invalid(format!("the checkpoint's sink is `{format}`, which this build does not have"))
+    })
+}
+
+async fn open(
+    contents: &Contents,
+    format: &str,
+    request: SinkRequest,
+    definition: Option<&Value>,
+) -> Result<Found> {
+    let definition_of_sink = (spec(format)?.define)(request)?;
+    let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
+    let schema = match schema {
+        Some(text) => onefold_plan::schema::parse_schema(text)?,
+        None => Arc::new(arrow::datatypes::Schema::empty()),
+    };
+    let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
+    let newest = contents.generations.keys().next_back().copied();
+    let context = SinkContext {
+        query: query.unwrap_or(QueryId(Default::default())),
+        run: RunId(Default::default()),
+        generation: newest.unwrap_or(Generation::FIRST),
+        // The widest bounds: what does not fit the checkpoint is for the caller to find.
+        last_commit: None,
+        last_intent: Some(BatchId(u64::MAX)),
+        schema,
+        clock: Arc::new(WallClock),
+        conf: BTreeMap::new(),
+    };
+    let description = definition_of_sink.description();
+    let folder = definition_of_sink.folder();
+    let sink = definition_of_sink.open(context).await?;
+    Ok(Found { description, sink, folder })
+}
+
+/// The newest batch that the checkpoint's sink holds.
+pub async fn mark(contents: &Contents, override_folder: Option<&str>) -> SinkMark {
+    match find(contents, override_folder).await {
+        Ok(found) => match found.sink.last_mark().await {
+            Ok(mark) => SinkMark::Asked(mark),
+            Err(error) => SinkMark::Unknown { why: error.chain() },
+        },
+        Err(Absent::NotKnown(why)) => SinkMark::Unknown { why },
+        Err(Absent::Failed(error)) => SinkMark::Unknown { why: error.chain() },
+    }
+}

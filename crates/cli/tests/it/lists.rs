@@ -1,0 +1,40 @@
+//! The commands that need no folder.
+
+use crate::support::onefold;
+
+#[test]
+fn the_version_and_the_help_are_printed() {
+    assert!(onefold(&["--version"]).code(0).out.starts_with("onefold "));
+    let help = onefold(&["--help"]).code(0).out;
+    for word in ["run", "explain", "checkpoint", "verify", "demo", "exit codes:"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_code_2() {
+    assert!(onefold(&["rum"]).code(2).err.contains("run"));
+    onefold(&["run"]).code(2);
+    onefold(&["run", "x.sql", "--once", "--trigger", "once"]).code(2);
+}
+
+#[test]
+fn crash_points_are_listed_one_a_line() {
+    let out = onefold(&["crash-points"]).code(0).out;
+    let names: Vec<&str> = out.lines().collect();
+    assert!(names.contains(&"publish.before-mark"), "{names:?}");
+    assert_eq!(names.len(), onefold_storage::crash::CrashPoint::ALL.len());
+}
+
+#[test]
+fn connectors_are_listed_as_text_as_json_and_as_markdown() {
+    let text = onefold(&["connectors", "parquet"]).code(0).out;
+    assert!(text.contains("sink parquet"), "{text}");
+    assert!(text.contains("compression"), "{text}");
+    let json = onefold(&["connectors", "--json"]).code(0).json();
+    let parquet = json.as_array().unwrap().iter().find(|it| it["name"] == "parquet").unwrap();
+    assert!(parquet["options"].as_array().unwrap().iter().any(|it| it["name"] == "retention"));
+    assert!(onefold(&["connectors", "--markdown"]).code(0).out.contains("### `parquet`"));
+    let none = onefold(&["connectors", "parket"]).code(2);
+    assert!(none.err.contains("parquet"), "{none:?}");
+}
