@@ -113,7 +113,8 @@ async fn open(
     let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
     let schema = match schema {
         Some(text) => onefold_plan::schema::parse_schema(text)?,
-        None => Arc::new(arrow::datatypes::Schema::empty()),
+        // The columns of another engine's output are not known, and not needed for its marks.
+        None => onefold_plan::schema::parse_schema("value STRING")?,
     };
     let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
     let newest = contents.generations.keys().next_back().copied();
@@ -126,7 +127,8 @@ async fn open(
         last_intent: Some(BatchId(u64::MAX)),
         schema,
         clock: Arc::new(WallClock),
-        conf: BTreeMap::new(),
+        // A query may be running: nothing in its output is to be tidied up.
+        conf: BTreeMap::from([("onefold.readOnly".to_owned(), "true".to_owned())]),
     };
     let description = definition_of_sink.description();
     let folder = definition_of_sink.folder();

@@ -93,7 +93,8 @@ pub struct SinkContext {
     pub schema: SchemaRef,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    /// Runtime settings of the session.
+    /// Runtime settings of the session. With `onefold.readOnly` set to `true` the caller only looks
+    /// (`last_mark`, `audit`), maybe while a query runs: `open` changes nothing then.
     pub conf: BTreeMap<String, String>,
 }
 

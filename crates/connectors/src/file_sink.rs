@@ -183,7 +183,9 @@ impl SinkDefinition for FileSinkDefinition {
             .into_iter()
             .filter(|path| path.ends_with(".tmp") || path.ends_with(".staged"))
             .collect();
-        if !leftovers.is_empty() {
+        // One that only looks must not: the process may live.
+        let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
+        if !leftovers.is_empty() && !looks {
             store.delete_all(&leftovers).await?;
         }
         let interval = setting(&context.conf, "spark.sql.streaming.fileSink.log.compactInterval");
