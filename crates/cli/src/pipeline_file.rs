@@ -26,8 +26,7 @@ impl PipelineFile {
     pub fn read(args: &PipelineArgs) -> Result<PipelineFile, Failure> {
         let path = args.pipeline.clone();
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            Error::invalid(format!("the pipeline {} cannot be read", path.display()))
-                .because(error)
+            Error::invalid(format!("the pipeline {} cannot be read", path.display())).because(error)
         })?;
         let storage = match &args.storage {
             Some(storage) => storage.clone(),
@@ -47,9 +46,7 @@ impl PipelineFile {
     /// Usage, for a setting whose value is not of its kind.
     pub fn session(&self) -> Result<Session> {
         let settings = self.conf.iter();
-        settings
-            .fold(onefold::session(), |builder, (key, value)| builder.conf(key, value))
-            .build()
+        settings.fold(onefold::session(), |builder, (key, value)| builder.conf(key, value)).build()
     }
 
     /// Starts one query a streaming table; if one cannot start, those before it are stopped.

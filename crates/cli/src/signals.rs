@@ -8,9 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// # Errors
 /// Unavailable, when the thread or the handlers cannot be made.
 pub fn watch(on_signal: impl Fn() + Send + 'static) -> Result<()> {
-    let unavailable = |error: std::io::Error| {
-        Error::unavailable("signals cannot be waited for").because(error)
-    };
+    let unavailable =
+        |error: std::io::Error| Error::unavailable("signals cannot be waited for").because(error);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
     // Registered before this returns, so that no signal is missed.

@@ -99,7 +99,9 @@ fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Resu
 
 fn spec(format: &str) -> Result<&'static onefold_connector::SinkSpec> {
     SINKS.iter().copied().find(|spec| spec.name.eq_ignore_ascii_case(format)).ok_or_else(|| {
-        Error::invalid(format!("the checkpoint's sink is `{format}`, which this build does not have"))
+        Error::invalid(format!(
+            "the checkpoint's sink is `{format}`, which this build does not have"
+        ))
     })
 }
 

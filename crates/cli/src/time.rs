@@ -12,9 +12,7 @@ impl Clock for WallClock {
     fn now_ms(&self) -> i64 {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            Err(before) => {
-                i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms)
-            }
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
         }
     }
 }

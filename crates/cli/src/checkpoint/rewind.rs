@@ -56,7 +56,9 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
         Some(_) if later == LaterMarks::Rewind => {
             let folder = match &args.sink {
                 Some(folder) => Some(folder.clone()),
-                None => sink_lookup::find(&contents, None).await.ok().and_then(|found| found.folder),
+                None => {
+                    sink_lookup::find(&contents, None).await.ok().and_then(|found| found.folder)
+                }
             };
             let folder = folder.ok_or_else(|| {
                 Failure::usage("the sink has no folder that could be rewound".to_owned())

@@ -149,9 +149,8 @@ fn shortened(text: &str, most: usize) -> String {
 fn rest(overview: &Overview, lines: &mut Vec<String>) {
     for source in &overview.sources {
         let last = source.last.map_or("-".to_owned(), |last| last.to_string());
-        let compact = source
-            .last_compact
-            .map_or(String::new(), |number| format!(", compacted at {number}"));
+        let compact =
+            source.last_compact.map_or(String::new(), |number| format!(", compacted at {number}"));
         let others = match source.others.len() {
             0 => String::new(),
             _ => format!(", also {}", source.others.join(", ")),

@@ -58,8 +58,7 @@ impl Child {
         if let Some(value) = crash_at {
             command.env("ONEFOLD_CRASH_AT", value);
         }
-        let mut process =
-            command.spawn().map_err(|error| cannot("be started", &program, error))?;
+        let mut process = command.spawn().map_err(|error| cannot("be started", &program, error))?;
         let last_batch = Arc::new(AtomicU64::new(NONE));
         if let Some(stdout) = process.stdout.take() {
             let seen = Arc::clone(&last_batch);

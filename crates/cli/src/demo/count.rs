@@ -79,20 +79,18 @@ fn data_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn read_ids(path: &Path, mut on_id: impl FnMut(Option<i64>)) -> Result<(), Failure> {
-    let unreadable = |error: String| {
-        Failure::failed(format!("{} cannot be read: {error}", path.display()))
-    };
+    let unreadable =
+        |error: String| Failure::failed(format!("{} cannot be read: {error}", path.display()));
     let file = File::open(path).map_err(|error| cannot("be read", path, error))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)
         .map_err(|error| unreadable(error.to_string()))?;
     let only_ids = ProjectionMask::columns(builder.parquet_schema(), ["id"]);
-    let reader = builder
-        .with_projection(only_ids)
-        .build()
-        .map_err(|error| unreadable(error.to_string()))?;
+    let reader =
+        builder.with_projection(only_ids).build().map_err(|error| unreadable(error.to_string()))?;
     for batch in reader {
         let batch = batch.map_err(|error| unreadable(error.to_string()))?;
-        let ids = batch.column_by_name("id").and_then(|it| it.as_any().downcast_ref::<Int64Array>());
+        let ids =
+            batch.column_by_name("id").and_then(|it| it.as_any().downcast_ref::<Int64Array>());
         let ids = ids.ok_or_else(|| unreadable("it has no column `id` of 64 bits".to_owned()))?;
         ids.iter().for_each(&mut on_id);
     }

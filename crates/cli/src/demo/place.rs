@@ -33,7 +33,9 @@ impl Place {
     /// Usage, when the folder holds something; failed, when it cannot be made.
     pub fn make(dir: Option<&Path>, keep: bool) -> Result<Place, Failure> {
         let root = match dir {
-            Some(dir) => std::path::absolute(dir).map_err(|error| cannot("be found", dir, error))?,
+            Some(dir) => {
+                std::path::absolute(dir).map_err(|error| cannot("be found", dir, error))?
+            }
             None => std::env::temp_dir().join(format!("onefold-demo-{}", std::process::id())),
         };
         let made = !root.exists();
@@ -109,9 +111,7 @@ impl Place {
 /// The largest number among the names of a folder, `.compact` aside.
 fn newest(folder: &Path) -> Option<u64> {
     let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
-    names
-        .filter_map(|name| name.to_str()?.trim_end_matches(".compact").parse::<u64>().ok())
-        .max()
+    names.filter_map(|name| name.to_str()?.trim_end_matches(".compact").parse::<u64>().ok()).max()
 }
 
 impl Drop for Place {

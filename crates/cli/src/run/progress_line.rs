@@ -41,7 +41,7 @@ fn line(progress: &StreamingQueryProgress) -> String {
     format!(
         "{:<16}  {:>8}  {:>12}  {rate:>12}  {:>7}  {}, {}",
         progress.name.as_deref().unwrap_or("-"),
-        progress.batch_id,
+        progress.batch_id.0,
         grouped(progress.num_input_rows),
         progress.batch_duration,
         longest(progress),
@@ -60,9 +60,10 @@ fn longest(progress: &StreamingQueryProgress) -> String {
 
 /// Whether a source had more than the batch took.
 fn waiting(progress: &StreamingQueryProgress) -> &'static str {
-    let more = progress.sources.iter().any(|source| {
-        source.latest_offset.is_some() && source.latest_offset != source.end_offset
-    });
+    let more = progress
+        .sources
+        .iter()
+        .any(|source| source.latest_offset.is_some() && source.latest_offset != source.end_offset);
     if more { "more waits" } else { "nothing waits" }
 }
 

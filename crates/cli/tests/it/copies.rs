@@ -12,7 +12,9 @@ fn text(path: &Path) -> &str {
 /// Hidden files are not carried.
 fn visible(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut files = snapshot(folder);
-    files.retain(|(path, _)| !path.components().any(|it| it.as_os_str().as_encoded_bytes()[0] == b'.'));
+    files.retain(|(path, _)| {
+        !path.components().any(|it| it.as_os_str().as_encoded_bytes()[0] == b'.')
+    });
     files
 }
 
@@ -47,7 +49,8 @@ fn a_fork_has_an_identity_of_its_own_and_leaves_the_open_batch_behind() {
     let case = Case::copy("e1_crash");
     let before = snapshot(&case.checkpoint());
     let (copy, output) = (case.dir.path().join("copy"), case.dir.path().join("new-output"));
-    let args = ["checkpoint", "fork", text(&case.checkpoint()), text(&copy), "--json"];
+    let checkpoint = case.checkpoint();
+    let args = ["checkpoint", "fork", text(&checkpoint), text(&copy), "--json"];
     let fork = onefold(&[&args[..], &["--sink", text(&output)]].concat()).code(0).json();
     assert_eq!(fork["atBatch"], 2);
     assert_ne!(fork["query"], fork["forkedFrom"]);

@@ -32,7 +32,8 @@ fn connectors_are_listed_as_text_as_json_and_as_markdown() {
     assert!(text.contains("sink parquet"), "{text}");
     assert!(text.contains("compression"), "{text}");
     let json = onefold(&["connectors", "--json"]).code(0).json();
-    let parquet = json.as_array().unwrap().iter().find(|it| it["name"] == "parquet").unwrap();
+    let mut all = json.as_array().unwrap().iter();
+    let parquet = all.find(|it| it["name"] == "parquet" && it["kind"] == "sink").unwrap();
     assert!(parquet["options"].as_array().unwrap().iter().any(|it| it["name"] == "retention"));
     assert!(onefold(&["connectors", "--markdown"]).code(0).out.contains("### `parquet`"));
     let none = onefold(&["connectors", "parket"]).code(2);

@@ -44,7 +44,8 @@ fn every_log_that_spark_ever_wrote_is_read() {
 
 #[test]
 fn a_hole_stops_a_restart_and_is_named() {
-    let folder = tests_folder().join("old-checkpoints/checkpoint-test-offsetId-commitId-inconsistent");
+    let folder =
+        tests_folder().join("old-checkpoints/checkpoint-test-offsetId-commitId-inconsistent");
     let path = folder.to_str().unwrap();
     let shown = onefold(&["checkpoint", "show", "--json", path]).code(1).json();
     assert_eq!(shown["intents"]["missing"], serde_json::json!([3]));

@@ -61,7 +61,10 @@ fn a_rewind_takes_checkpoint_and_sink_back_together_and_keeps_what_it_removes() 
     let (checkpoint, sink) = (case.checkpoint(), case.sink());
     let show = ["checkpoint", "show", "--json", checkpoint.to_str().unwrap()];
     let shown = onefold(&[&show[..], &["--sink", sink.to_str().unwrap()]].concat()).code(0).json();
-    assert_eq!((&shown["restart"]["act"], &shown["restart"]["batch"]), (&json!("plan"), &json!(11)));
+    assert_eq!(
+        (&shown["restart"]["act"], &shown["restart"]["batch"]),
+        (&json!("plan"), &json!(11))
+    );
     onefold(&["checkpoint", "verify", checkpoint.to_str().unwrap()]).code(0);
 
     let again = rewind(&case, &args).code(0).json();

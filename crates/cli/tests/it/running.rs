@@ -181,7 +181,8 @@ fn the_demo_loses_and_doubles_nothing_and_leaves_nothing_behind() {
     let place = dir.path().join("demo");
     let args = ["demo", "--events", "4000", "--kills", "3", "--dir", place.to_str().unwrap()];
     let said = onefold(&args).code(0);
-    for line in ["events             4 000", "lost                   0", "duplicated             0"] {
+    for line in ["events             4 000", "lost                   0", "duplicated             0"]
+    {
         assert!(said.out.contains(line), "{line}: {}", said.out);
     }
     assert!(!place.exists());

@@ -32,7 +32,11 @@ impl Said {
 /// A command that is not yet run.
 pub fn command<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onefold"));
-    command.args(args).stdin(Stdio::null()).env_remove("ONEFOLD_CRASH_AT").env_remove("ONEFOLD_LOG");
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .env_remove("ONEFOLD_CRASH_AT")
+        .env_remove("ONEFOLD_LOG");
     command
 }
 
@@ -116,7 +120,10 @@ pub fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                files.push((path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap()));
+                files.push((
+                    path.strip_prefix(folder).unwrap().to_owned(),
+                    fs::read(&path).unwrap(),
+                ));
             }
         }
     }

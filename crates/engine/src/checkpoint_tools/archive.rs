@@ -4,7 +4,7 @@ use super::contents::{Contents, Record};
 use super::relocate::Relocation;
 use super::rewind::create;
 use bytes::Bytes;
-use onefold_protocol::record::Metadata;
+use onefold_protocol::record::{Commit, Metadata};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, QueryId, Result};
 use serde::{Deserialize, Serialize};
@@ -198,13 +198,7 @@ pub async fn fork(from: &dyn Store, contents: &Contents, to: &dyn Store) -> Resu
     paths.retain(|path| path != "metadata");
     for path in &paths {
         let Some(bytes) = from.read(path).await? else { continue };
-        let bytes = match (std::str::from_utf8(&bytes), forked_from) {
-            // Beside `metadata` the id stands in the settings of intents alone.
-            (Ok(text), Some(old)) if path.starts_with("offsets/") => {
-                Bytes::from(text.replace(&old.to_string(), &query.to_string()))
-            }
-            _ => bytes,
-        };
+        let bytes = forked(path, bytes, forked_from, query);
         create(to, path, bytes).await?;
     }
     // Last, so that a copy cut short is seen as one.
@@ -216,6 +210,25 @@ pub async fn fork(from: &dyn Store, contents: &Contents, to: &dyn Store) -> Resu
         at_batch: last_commit,
         files: paths.len() + 1,
     })
+}
+
+/// A record as the copy has it: under the new query's id, and without the totals of commits, since
+/// what they count is in the old query's sink.
+fn forked(path: &str, bytes: Bytes, old: Option<QueryId>, new: QueryId) -> Bytes {
+    let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+    if path.starts_with("commits/") {
+        return match Commit::parse(text) {
+            Ok(commit) => Bytes::from(Commit { totals: None, ..commit }.encode()),
+            Err(_) => bytes,
+        };
+    }
+    match old {
+        // Beside `metadata` the id stands in the settings of intents alone.
+        Some(old) if path.starts_with("offsets/") => {
+            Bytes::from(text.replace(&old.to_string(), &new.to_string()))
+        }
+        _ => bytes,
+    }
 }
 
 /// Whose checkpoint it is; where `metadata` was lost, what the intents say, if they do.

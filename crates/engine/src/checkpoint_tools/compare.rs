@@ -107,7 +107,9 @@ async fn compare_batch(
         }
     };
     let Some(expected) = commit.totals else {
-        return Outcome::Not("its commit holds no totals: another engine committed it");
+        return Outcome::Not(
+            "its commit holds no totals: another engine committed it, or another query before a fork",
+        );
     };
     match sink.audit(batch).await {
         Ok(Some(found)) if found == expected => Outcome::Equal(found),

@@ -5,6 +5,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use onefold_protocol::record::{Commit, GenerationRecord, Intent, Metadata, Prepared};
 use onefold_storage::{Entry, Store};
 use onefold_types::{BatchId, Error, Generation, Result};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Records read at the same time.
@@ -348,11 +349,16 @@ fn layout_of(log: TextLog) -> Layout {
         Layout::FileSinkLog
     } else if has("path") && has("timestamp") {
         Layout::FileSourceLog
-    } else if has("nextBatchWatermarkMs") {
+    } else if has("nextBatchWatermarkMs") || log.lines.iter().all(empty_object) {
+        // Spark 2.3 and older wrote commits that say nothing.
         Layout::CommitLog
     } else {
         Layout::Unknown
     }
+}
+
+fn empty_object(line: &Value) -> bool {
+    line.as_object().is_some_and(Map::is_empty)
 }
 
 fn newest(ids: &BTreeSet<BatchId>, depth: Depth) -> Vec<BatchId> {
