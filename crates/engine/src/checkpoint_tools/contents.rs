@@ -224,7 +224,7 @@ impl Contents {
 
     async fn read_records(&mut self, store: &dyn Store, depth: Depth) -> Result<()> {
         if self.files.contains_key("metadata") {
-            self.metadata = Some(read(store, "metadata", |text| Metadata::parse(text)).await?);
+            self.metadata = Some(read(store, "metadata", Metadata::parse).await?);
         }
         let (offsets, commits) = match self.layout {
             Layout::OffsetLog => {

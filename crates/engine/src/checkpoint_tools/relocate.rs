@@ -63,14 +63,17 @@ impl Relocation {
                 }
                 None => false,
             },
-            Value::Array(items) => {
-                items.iter_mut().fold(false, |moved, item| self.value(item) || moved)
-            }
+            // All of them, not only up to the first that moves.
+            Value::Array(items) => items.iter_mut().filter_map(|item| self.moved(item)).count() > 0,
             Value::Object(fields) => {
-                fields.iter_mut().fold(false, |moved, (_, item)| self.value(item) || moved)
+                fields.iter_mut().filter_map(|(_, item)| self.moved(item)).count() > 0
             }
             _ => false,
         }
+    }
+
+    fn moved(&self, value: &mut Value) -> Option<()> {
+        self.value(value).then_some(())
     }
 
     /// A whole record, line by line. Lines that name no file of the old folder keep their bytes.

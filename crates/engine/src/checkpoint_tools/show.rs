@@ -291,8 +291,8 @@ fn batch(
             let range = intent.range(source, before);
             SourceRange {
                 id: source.clone(),
-                start: range.start.map(|offset| json_or_text(&offset.json())),
-                end: range.end.map(|offset| json_or_text(&offset.json())),
+                start: range.start.map(|offset| json_or_text(offset.json())),
+                end: range.end.map(|offset| json_or_text(offset.json())),
                 note: range.note.as_deref().map(json_or_text),
             }
         });
