@@ -128,7 +128,11 @@ fn markdown(connectors: &[Connector]) -> String {
     for kind in ["source", "sink"] {
         text.push_str(&format!("\n## {}s\n", if kind == "source" { "Source" } else { "Sink" }));
         for connector in connectors.iter().filter(|connector| connector.kind == kind) {
-            text.push_str(&format!("\n### `{}`\n\n{}.\n", connector.name, connector.summary));
+            text.push_str(&format!(
+                "\n### `{}`\n\n{}.\n",
+                connector.name,
+                connector.summary.trim_end_matches('.')
+            ));
             if connector.options.is_empty() {
                 continue;
             }

@@ -39,3 +39,11 @@ fn connectors_are_listed_as_text_as_json_and_as_markdown() {
     let none = onefold(&["connectors", "parket"]).code(2);
     assert!(none.err.contains("parquet"), "{none:?}");
 }
+
+#[test]
+fn the_page_of_connectors_is_what_the_tables_in_code_say() {
+    let page = crate::support::tests_folder().join("../docs/connectors.md");
+    let written = std::fs::read_to_string(page).unwrap();
+    let said = onefold(&["connectors", "--markdown"]).code(0).out;
+    assert!(written == said, "run: onefold connectors --markdown > docs/connectors.md");
+}
