@@ -1,6 +1,6 @@
 //! The file source through its contract: what it reads, and what a restart finds.
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
 use datafusion::prelude::SessionContext;
 use onefold_connector::{
@@ -163,4 +163,64 @@ async fn malformed_lines_become_nulls_and_a_changed_file_is_named() {
     let error = rows(source.as_ref(), &range).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("allowChangedFiles"), "{error}");
+}
+
+async fn all_rows(
+    spec: &SourceSpec,
+    folder: &Path,
+    options: OptionMap,
+    columns: Vec<usize>,
+) -> Result<Vec<RecordBatch>> {
+    let checkpoint = tempfile::tempdir().unwrap();
+    let source = open(spec, folder, checkpoint.path(), options, schema(false), Vec::new()).await?;
+    let range = next(source.as_ref(), None).await?.unwrap();
+    let context = SessionContext::new();
+    let state = context.state();
+    let scan = ScanRequest { projection: Some(&columns), filters: &[], session: &state };
+    let plan = source.read(&range, scan).await?;
+    Ok(datafusion::physical_plan::collect(plan, context.task_ctx()).await.unwrap())
+}
+
+#[tokio::test]
+async fn csv_reads_quotes_header_and_short_records_in_partition_folders() {
+    let input = tempfile::tempdir().unwrap();
+    fs::create_dir(input.path().join("day=7")).unwrap();
+    let text = "id,text,at\n1,\"a,\\\"b\",1970-01-01 00:00:01\n\n2\nx,y,\n";
+    fs::write(input.path().join("day=7/f.csv"), text).unwrap();
+    let options = || OptionMap::new().with("header", "true");
+    let batches =
+        all_rows(&file_source::CSV, input.path(), options(), vec![0, 1, 3, 4]).await.unwrap();
+    assert_eq!(ids(&batches), [Some(1), Some(2), None]);
+    assert_eq!(batches[0].column(1).as_string::<i32>().value(0), "a,\"b");
+    assert_eq!(batches[0].schema().field(2).data_type(), &DataType::Int32);
+    let names = batches[0].column(3).as_struct().column(1).as_string::<i32>().clone();
+    assert_eq!(names.value(2), "f.csv");
+    let dropping = options().with("mode", "DROPMALFORMED");
+    let batches = all_rows(&file_source::CSV, input.path(), dropping, vec![0]).await.unwrap();
+    assert_eq!(ids(&batches), [Some(1)]);
+}
+
+#[tokio::test]
+async fn parquet_reads_missing_columns_as_null_and_numbers_rows() {
+    use parquet::arrow::ArrowWriter;
+    let input = tempfile::tempdir().unwrap();
+    let ids_only = Arc::new(Schema::new(vec![Field::new("ID", DataType::Int32, true)]));
+    let batch = RecordBatch::try_new(
+        Arc::clone(&ids_only),
+        vec![Arc::new(arrow::array::Int32Array::from(vec![Some(5), None, Some(6)]))],
+    )
+    .unwrap();
+    for (name, count) in [("a.parquet", 3), ("empty.parquet", 0)] {
+        let file = fs::File::create(input.path().join(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, Arc::clone(&ids_only), None).unwrap();
+        writer.write(&batch.slice(0, count)).unwrap();
+        writer.close().unwrap();
+    }
+    let batches = all_rows(&file_source::PARQUET, input.path(), OptionMap::new(), vec![0, 1, 3])
+        .await
+        .unwrap();
+    assert_eq!(ids(&batches), [Some(5), None, Some(6)]);
+    assert_eq!(batches[0].column(1).null_count(), 3);
+    let numbers = batches[0].column(2).as_struct().column(6).as_primitive::<Int64Type>().clone();
+    assert_eq!(numbers.values().to_vec(), [0, 1, 2]);
 }
