@@ -16,7 +16,7 @@ pub(crate) fn planning(error: DataFusionError) -> Error {
                 | DataFusionError::ObjectStore(_) => ErrorKind::Unavailable,
                 _ => ErrorKind::Invalid,
             };
-            Error::new(kind, sentence(&error)).because(error)
+            Error::new(kind, sentence(&error))
         }
     }
 }

@@ -8,6 +8,7 @@
 mod arithmetic;
 mod cast;
 mod clock;
+mod concat;
 mod datetime;
 mod json;
 mod operators;
@@ -74,6 +75,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(cast::functions());
     functions.extend(arithmetic::functions());
     functions.extend(clock::functions());
+    functions.push(concat::function());
     functions.extend(datetime::functions());
     functions.extend(strings::functions());
     functions.extend(json::functions());

@@ -250,8 +250,8 @@ impl Parser<'_> {
         let name = self.dotted("the table's name")?;
         let columns = match self.peek() {
             Some(Token::LParen) => {
-                let (text, _) = self.bracketed()?;
-                Some(parse_schema(&text)?)
+                let text = self.bracketed()?;
+                Some(parse_schema(&text).map_err(|error| self.schema_error(&error))?)
             }
             _ => None,
         };
@@ -276,7 +276,7 @@ impl Parser<'_> {
 
     /// The text between a bracket and its partner, moved to its own place in the file so that
     /// errors in it tell the right line and column.
-    fn bracketed(&mut self) -> Result<(String, Location)> {
+    fn bracketed(&mut self) -> Result<String> {
         self.expect_symbol(&Token::LParen)?;
         let start = self.location();
         let mut depth = 1_usize;
@@ -292,12 +292,25 @@ impl Parser<'_> {
                 self.advance();
                 let lines = usize::try_from(start.line - 1).unwrap_or(0);
                 let columns = usize::try_from(start.column - 1).unwrap_or(0);
-                let text = format!("{}{}{inside}", "\n".repeat(lines), " ".repeat(columns));
-                return Ok((text, start));
+                return Ok(format!("{}{}{inside}", "\n".repeat(lines), " ".repeat(columns)));
             }
             self.advance();
         }
         Err(self.wanted("`)`"))
+    }
+
+    /// The error of a schema that stands at its own place of the file, with the line.
+    fn schema_error(&self, error: &Error) -> Error {
+        let text = error.to_string();
+        let parts = text.strip_prefix("schema, line ").and_then(|rest| {
+            let (line, rest) = rest.split_once(", column ")?;
+            let (column, what) = rest.split_once(": ")?;
+            Some((Location { line: line.parse().ok()?, column: column.parse().ok()? }, what))
+        });
+        match parts {
+            Some((at, what)) => error_at(self.sql, at, what),
+            None => self.error(&text),
+        }
     }
 
     /// The query up to `;` or the end.

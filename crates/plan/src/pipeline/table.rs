@@ -18,6 +18,9 @@ use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Deepest chain of views that read views.
+const VIEW_DEPTH_MAX: usize = 32;
+
 /// Makes the streams that a pipeline names.
 pub trait StreamResolver: Send + Sync {
     /// The stream for a `STREAM read_files(…)` or for a `STREAM(name)` that reads what another
@@ -150,6 +153,11 @@ impl Planner<'_> {
         };
         if open.contains(&key) {
             return Err(Error::invalid(format!("the view `{name}` reads itself")));
+        }
+        if open.len() > VIEW_DEPTH_MAX {
+            return Err(Error::invalid(format!(
+                "views read views more than {VIEW_DEPTH_MAX} deep"
+            )));
         }
         open.push(key.clone());
         let plan = self.query(&view.query, open).await;

@@ -7,6 +7,7 @@
 use super::catalog::{Tables, object_name};
 use super::naming::name_of;
 use super::rewrite;
+use super::text::TABLES_MAX;
 use crate::stream::hidden;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
@@ -266,6 +267,10 @@ impl Names<'_> {
         ctes: &Ctes,
     ) -> Result<Vec<Column>> {
         let mut ctes = ctes.clone();
+        let with = query.with.as_ref().map_or(0, |with| with.cte_tables.len());
+        if ctes.len() + with > TABLES_MAX {
+            return Err(Error::invalid(format!("more than {TABLES_MAX} queries in WITH")));
+        }
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
                 let columns = self.query(&mut cte.query, parent, &ctes)?;
@@ -313,6 +318,9 @@ impl Names<'_> {
         parent: Option<&Scope<'_>>,
         ctes: &Ctes,
     ) -> Result<(Vec<Column>, Vec<Relation>)> {
+        if select.from.len() > TABLES_MAX {
+            return Err(Error::invalid(format!("more than {TABLES_MAX} tables in FROM")));
+        }
         let mut scope = Scope { relations: Vec::new(), parent };
         for from in &mut select.from {
             let found = self.relation(&mut from.relation, &scope, ctes)?;
@@ -590,6 +598,7 @@ impl VisitorMut for Walk<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        rewrite::field_access(expr);
         match expr {
             Expr::Identifier(name) => self.scope.fix_identifier(name),
             Expr::CompoundIdentifier(path) => self.scope.fix_path(path),

@@ -1,16 +1,40 @@
 //! Spark's expressions in the forms that DataFusion's planner takes.
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, Expr,
-    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, UnaryOperator, Value,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, Subscript, UnaryOperator, Value,
 };
 use onefold_types::{Error, Result};
 
 /// Functions whose result has the type of their arguments: integers in them are `INT`, as in
 /// Spark, and not `BIGINT`, as in DataFusion.
-const KEEPS_TYPE: [&str; 10] =
-    ["coalesce", "if", "nvl", "ifnull", "nullif", "greatest", "least", "array", "nvl2", "iff"];
+const KEEPS_TYPE: [&str; 24] = [
+    "coalesce",
+    "if",
+    "nvl",
+    "ifnull",
+    "nullif",
+    "greatest",
+    "least",
+    "array",
+    "nvl2",
+    "iff",
+    "abs",
+    "pmod",
+    "mod",
+    "negative",
+    "positive",
+    "date_add",
+    "date_sub",
+    "add_months",
+    "map",
+    "named_struct",
+    "struct",
+    "array_repeat",
+    "array_append",
+    "array_prepend",
+];
 
 /// Functions that cast to the type of their name.
 const CASTS: [&str; 13] = [
@@ -28,6 +52,17 @@ const CASTS: [&str; 13] = [
     "binary",
     "timestamp_ntz",
 ];
+
+/// Rewrites one node before its children: `f(x).a` is `f(x)['a']`, and `a` no column.
+pub(super) fn field_access(expr: &mut Expr) {
+    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain {
+        if let AccessExpr::Dot(Expr::Identifier(name)) = access {
+            let index = Expr::Value(Value::SingleQuotedString(name.value.clone()).into());
+            *access = AccessExpr::Subscript(Subscript::Index { index });
+        }
+    }
+}
 
 /// Rewrites one node whose children are done.
 pub(super) fn expression(expr: &mut Expr) -> Result<()> {
@@ -128,6 +163,18 @@ fn function(expr: &mut Expr) -> Result<()> {
     match name.as_str() {
         "explode" => function.name = ObjectName::from(vec![Ident::new("unnest")]),
         "explode_outer" => function.name = ObjectName::from(vec![Ident::new("unnest_outer")]),
+        "isnull" | "isnotnull" => {
+            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() {
+                let argument = Box::new(argument.clone());
+                *expr = match name.as_str() {
+                    "isnull" => Expr::IsNull(argument),
+                    _ => Expr::IsNotNull(argument),
+                };
+            }
+        }
+        "unix_timestamp" if list.args.is_empty() => {
+            *expr = call("unix_timestamp", vec![call("now", Vec::new())]);
+        }
         _ if KEEPS_TYPE.contains(&name.as_str()) => {
             for argument in &mut list.args {
                 if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {

@@ -14,6 +14,8 @@ pub const SQL_BYTES_MAX: usize = 1 << 20;
 pub(crate) const OPERATORS_MAX: usize = 400;
 /// Deepest nesting of brackets and subqueries.
 const DEPTH_MAX: usize = 64;
+/// Most joins and set operations in a statement, and most tables and `WITH` queries in a query.
+pub(super) const TABLES_MAX: usize = 200;
 
 /// The tokens of a text without whitespace and comments.
 pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
@@ -33,54 +35,60 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(literals::join_suffixes(tokens))
 }
 
+/// The operators between two brackets.
+#[derive(Default)]
+struct Level {
+    /// In the expression that is being read.
+    operators: usize,
+    /// In the one before with the most.
+    deepest: usize,
+}
+
 fn check_depth(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut operators = vec![0_usize];
-    let mut total = 0_usize;
+    let mut levels = vec![Level::default()];
+    let mut tables = 0_usize;
     for token in tokens {
-        let innermost = operators.last_mut();
-        match &token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                operators.push(0);
-                if operators.len() > DEPTH_MAX {
-                    let what = format!("brackets are nested deeper than {DEPTH_MAX}");
-                    return Err(error_at(sql, token.span.start, &what));
-                }
+        let opens = matches!(token.token, Token::LParen | Token::LBracket | Token::LBrace);
+        let closes = matches!(token.token, Token::RParen | Token::RBracket | Token::RBrace);
+        if opens {
+            levels.push(Level::default());
+        } else if closes && levels.len() > 1 {
+            // What is in the brackets stands below the operators behind them.
+            let inner = levels.pop().unwrap_or_default();
+            if let Some(outer) = levels.last_mut() {
+                outer.operators += inner.operators.max(inner.deepest) + 1;
             }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                if operators.len() > 1 {
-                    total -= operators.pop().unwrap_or(0);
-                    // A call or an index behind the bracket makes the tree deeper.
-                    total += 1;
-                    if let Some(outer) = operators.last_mut() {
-                        *outer += 1;
-                    }
-                }
-            }
-            Token::Comma | Token::SemiColon => {
-                if let Some(count) = innermost {
-                    total -= std::mem::take(count);
-                }
-            }
-            other => {
-                if let Some(count) = innermost {
-                    if separates(other) {
-                        total -= std::mem::take(count);
-                    } else if deepens(other) {
-                        *count += 1;
-                        total += 1;
-                    }
-                }
+        } else if let Some(level) = levels.last_mut() {
+            if separates(&token.token) {
+                level.deepest = level.deepest.max(std::mem::take(&mut level.operators));
+            } else {
+                level.operators += usize::from(deepens(&token.token));
             }
         }
-        if total > OPERATORS_MAX {
-            let what = format!(
+        if matches!(token.token, Token::SemiColon) {
+            levels = vec![Level::default()];
+            tables = 0;
+        }
+        tables += usize::from(word_is(&token.token, &RELATIONS));
+        let operators = levels.last().map_or(0, |level| level.operators);
+        let what = if levels.len() > DEPTH_MAX {
+            format!("brackets are nested deeper than {DEPTH_MAX}")
+        } else if operators > OPERATORS_MAX {
+            format!(
                 "more than {OPERATORS_MAX} operators in one expression; split it, or use IN (…)"
-            );
-            return Err(error_at(sql, token.span.start, &what));
-        }
+            )
+        } else if tables > TABLES_MAX {
+            format!("more than {TABLES_MAX} joins and set operations in one statement")
+        } else {
+            continue;
+        };
+        return Err(error_at(sql, token.span.start, &what));
     }
     Ok(())
 }
+
+/// Words that make the tree of tables deeper.
+const RELATIONS: [&str; 5] = ["join", "union", "intersect", "except", "minus"];
 
 fn word_is(token: &Token, words: &[&str]) -> bool {
     match token {
@@ -91,9 +99,13 @@ fn word_is(token: &Token, words: &[&str]) -> bool {
     }
 }
 
-/// Words after which a new expression begins beside the one before.
+/// Tokens after which a new expression begins beside the one before.
 fn separates(token: &Token) -> bool {
-    word_is(token, &["select", "from", "where", "when", "then", "else", "on", "by", "having"])
+    matches!(token, Token::Comma | Token::SemiColon)
+        || word_is(
+            token,
+            &["select", "from", "where", "when", "then", "else", "on", "by", "having"],
+        )
 }
 
 fn deepens(token: &Token) -> bool {

@@ -1,6 +1,6 @@
 //! A source whose rows are in memory: partition `p` of batch range `..end` holds `rows[p]`.
 
-use arrow::array::{Array, ArrayRef, Int64Array, StringArray, StructArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::pretty::pretty_format_batches;
@@ -91,7 +91,8 @@ pub fn users(start: i64, end: i64) -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(start..end));
     let names: ArrayRef =
         Arc::new(StringArray::from_iter_values((start..end).map(|id| format!("u{id}"))));
-    RecordBatch::try_from_iter([("id", ids), ("userName", names)]).unwrap()
+    RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("userName", names, true)])
+        .unwrap()
 }
 
 /// The same with a hidden `_metadata` struct.
