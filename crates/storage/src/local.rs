@@ -17,6 +17,8 @@
 
 mod create;
 mod disk;
+#[cfg(test)]
+mod explore;
 mod fault;
 mod folders;
 mod listing;

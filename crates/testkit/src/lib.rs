@@ -1,1 +1,18 @@
-//! fault store, manual clock, oracle for tests.
+//! What tests need to see faults: a store that fails where it is told to, a clock that is set by
+//! hand, a count of every id, a store in memory and an S3 server on this machine.
+//!
+//! *Why separate:* nothing here is part of the product; only tests depend on it.
+//! *What always holds:* no real time, no fixed port, no file outside what a test gives.
+//! *What it is not:* it knows neither engine nor connectors.
+//! *Where to start:* [`FaultPlan`] to walk every durable act, [`oracle::count`] to judge.
+
+mod clock;
+mod faults;
+mod memory;
+pub mod oracle;
+mod s3;
+
+pub use clock::ManualClock;
+pub use faults::{Act, Fault, FaultPlan, FaultStore, Happened};
+pub use memory::MemoryStore;
+pub use s3::{Operation, S3Fault, S3Server};

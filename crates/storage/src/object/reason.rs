@@ -13,8 +13,24 @@ pub(super) fn doubt(act: &str, url: &str, error: &object_store::Error) -> Error 
     Error::new(ErrorKind::Unknown, text)
 }
 
+/// Codes of answers that stay the same however often one asks. Not every call of the client tells
+/// them apart by variant.
+const INVALID_CODES: &[&str] = &[
+    "AccessDenied",
+    "AuthorizationHeaderMalformed",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidBucketName",
+    "InvalidToken",
+    "NoSuchBucket",
+    "SignatureDoesNotMatch",
+];
+
 fn kind_of(error: &object_store::Error) -> ErrorKind {
     use object_store::Error as E;
+    if code_of(&error.to_string()).is_some_and(|code| INVALID_CODES.contains(&code)) {
+        return ErrorKind::Invalid;
+    }
     match error {
         E::PermissionDenied { .. }
         | E::Unauthenticated { .. }
@@ -22,9 +38,6 @@ fn kind_of(error: &object_store::Error) -> ErrorKind {
         | E::NotSupported { .. }
         | E::NotImplemented { .. }
         | E::UnknownConfigurationKey { .. } => ErrorKind::Invalid,
-        E::NotFound { .. } if code_of(&error.to_string()) == Some("NoSuchBucket") => {
-            ErrorKind::Invalid
-        }
         E::NotFound { .. } => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     }
