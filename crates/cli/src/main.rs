@@ -24,8 +24,12 @@ mod verify;
 use args::{Args, Command};
 use clap::Parser;
 use exit::Failure;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+
+/// What is logged unless ONEFOLD_LOG says otherwise: warnings, and from whom a driver takes over.
+const LOGGED: &str = "warn,onefold_engine::checkpoint=info";
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -37,8 +41,12 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let filter = EnvFilter::try_from_env("ONEFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let filter = EnvFilter::try_from_env("ONEFOLD_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     match dispatch(args.command) {
         Ok(()) => ExitCode::from(exit::DONE),
         Err(failure) => {

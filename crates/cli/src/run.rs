@@ -153,12 +153,13 @@ fn stop_in_background(session: &Session) {
     });
 }
 
-/// The failure of the first table, in order, whose query failed; all are printed.
+/// The failure of the first table, in order, whose query failed; all are printed. The event of an
+/// end can be heard before the query itself says why, so that each is waited for.
 fn first_failure(queries: &[StreamingQuery]) -> Option<Failure> {
     let failures: Vec<_> = queries
         .iter()
-        .filter_map(StreamingQuery::exception)
-        .map(|exception| Failure::of_query(&exception.to_error()))
+        .filter_map(|query| query.await_termination(None).err())
+        .map(|error| Failure::of_query(&error))
         .collect();
     for failure in failures.iter().skip(1) {
         if let Some(text) = failure.text() {
