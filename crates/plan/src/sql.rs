@@ -13,6 +13,7 @@ mod literals;
 mod naming;
 mod resolve;
 mod rewrite;
+mod scope;
 pub(crate) mod text;
 
 use crate::failure;

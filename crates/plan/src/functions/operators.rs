@@ -90,8 +90,8 @@ fn planned(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> 
         BinaryOperator::Divide
             if (number(left_type) || text(left_type))
                 && (number(right_type) || text(right_type))
-                && !(left_type.is_decimal() && !right_type.is_floating())
-                && !(right_type.is_decimal() && !left_type.is_floating()) =>
+                && (!left_type.is_decimal() || right_type.is_floating())
+                && (!right_type.is_decimal() || left_type.is_floating()) =>
         {
             call("spark_divide", vec![double(left, left_type)?, double(right, right_type)?])
         }

@@ -243,10 +243,10 @@ impl Parser {
             if self.take_symbol(',') {
                 continue;
             }
-            if let Some(close) = close {
-                if !self.take_symbol(close) {
-                    return Err(self.wanted(&format!("`,` or `{close}`")));
-                }
+            if let Some(close) = close
+                && !self.take_symbol(close)
+            {
+                return Err(self.wanted(&format!("`,` or `{close}`")));
             }
             break;
         }

@@ -151,10 +151,10 @@ pub(super) fn sources(plan: &LogicalPlan) -> Result<Vec<StreamSource>> {
         if let LogicalPlan::TableScan(scan) = node {
             let table =
                 with_stream(scan, |table| (table.name.clone(), Arc::clone(&table.definition)));
-            if let Some((name, definition)) = table {
-                if !found.iter().any(|(_, known)| same(known, &definition)) {
-                    found.push((name, definition));
-                }
+            if let Some((name, definition)) = table
+                && !found.iter().any(|(_, known)| same(known, &definition))
+            {
+                found.push((name, definition));
             }
         }
         Ok(TreeNodeRecursion::Continue)

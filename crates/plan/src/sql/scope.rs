@@ -1,0 +1,251 @@
+//! What names mean in one place of a query: its tables, their columns, and the scope around it.
+
+use super::catalog::object_name;
+use crate::stream::hidden;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
+    WildcardAdditionalOptions,
+};
+use onefold_types::{Error, Result};
+
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) data_type: Option<DataType>,
+    pub(super) hidden: bool,
+}
+
+impl Column {
+    pub(super) fn of(field: &Field) -> Self {
+        Column {
+            name: field.name().clone(),
+            data_type: Some(field.data_type().clone()),
+            hidden: hidden(field),
+        }
+    }
+
+    pub(super) fn named(name: impl Into<String>) -> Self {
+        Column { name: name.into(), data_type: None, hidden: false }
+    }
+}
+
+pub(super) fn columns_of(schema: &Schema) -> Vec<Column> {
+    schema.fields().iter().map(|field| Column::of(field)).collect()
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Relation {
+    pub(super) name: Option<String>,
+    pub(super) columns: Vec<Column>,
+}
+
+pub(super) struct Scope<'p> {
+    pub(super) relations: Vec<Relation>,
+    pub(super) parent: Option<&'p Scope<'p>>,
+}
+
+pub(super) fn same(left: &str, right: &str) -> bool {
+    left == right || left.to_lowercase() == right.to_lowercase()
+}
+
+/// A name in backquotes, at the place of the one that it replaces.
+pub(super) fn exact(name: &str, place: &Ident) -> Ident {
+    Ident::with_quote_and_span('`', place.span, name)
+}
+
+pub(super) fn ident(name: &str) -> Ident {
+    Ident::with_quote('`', name)
+}
+
+impl Scope<'_> {
+    pub(super) fn column(&self, name: &str) -> Option<&Column> {
+        let columns = || self.relations.iter().flat_map(|relation| &relation.columns);
+        columns()
+            .find(|column| column.name == name)
+            .or_else(|| columns().find(|column| same(&column.name, name)))
+            .or_else(|| self.parent.and_then(|parent| parent.column(name)))
+    }
+
+    pub(super) fn relation(&self, name: &str) -> Option<&Relation> {
+        let named =
+            |relation: &&Relation| relation.name.as_deref().is_some_and(|known| same(known, name));
+        self.relations
+            .iter()
+            .find(named)
+            .or_else(|| self.parent.and_then(|parent| parent.relation(name)))
+    }
+
+    pub(super) fn fix_identifier(&self, name: &mut Ident) {
+        if let Some(column) = self.column(&name.value) {
+            *name = exact(&column.name, name);
+        }
+    }
+
+    /// `table.column.field…` or `column.field…`.
+    pub(super) fn fix_path(&self, path: &mut [Ident]) {
+        let Some((first, rest)) = path.split_first_mut() else { return };
+        if let Some(relation) = self.relation(&first.value)
+            && let Some(name) = relation.name.as_deref()
+            && let Some((second, fields)) = rest.split_first_mut()
+            && let Some(column) = relation.columns.iter().find(|c| same(&c.name, &second.value))
+        {
+            *first = exact(name, first);
+            *second = exact(&column.name, second);
+            fix_fields(column.data_type.as_ref(), fields);
+            return;
+        }
+        if let Some(column) = self.column(&first.value) {
+            *first = exact(&column.name, first);
+            fix_fields(column.data_type.as_ref(), rest);
+        }
+    }
+
+    /// Writes a wildcard out where `always` or a hidden column asks for it.
+    pub(super) fn expand(&self, item: SelectItem, always: bool) -> Result<Vec<SelectItem>> {
+        let any_hidden = self
+            .relations
+            .iter()
+            .any(|relation| relation.columns.iter().any(|column| column.hidden));
+        match &item {
+            SelectItem::Wildcard(options) if always || any_hidden => {
+                let excluded = excluded(options)?;
+                Ok(self.relations.iter().flat_map(|relation| relation.items(&excluded)).collect())
+            }
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) => {
+                let excluded = excluded(options)?;
+                let [ObjectNamePart::Identifier(first)] = name.0.as_slice() else {
+                    return Ok(vec![item]);
+                };
+                if let Some(relation) = self.relation(&first.value) {
+                    return Ok(relation.items(&excluded));
+                }
+                // `s.*` of a struct column gives its fields.
+                match self.column(&first.value) {
+                    Some(Column { name, data_type: Some(DataType::Struct(fields)), .. }) => {
+                        Ok(fields
+                            .iter()
+                            .filter(|field| !excluded.iter().any(|name| same(name, field.name())))
+                            .map(|field| SelectItem::ExprWithAlias {
+                                expr: Expr::CompoundIdentifier(vec![
+                                    ident(name),
+                                    ident(field.name()),
+                                ]),
+                                alias: ident(field.name()),
+                            })
+                            .collect())
+                    }
+                    _ => Ok(vec![item]),
+                }
+            }
+            _ => Ok(vec![item]),
+        }
+    }
+}
+
+impl Relation {
+    pub(super) fn items(&self, excluded: &[String]) -> Vec<SelectItem> {
+        self.columns
+            .iter()
+            .filter(|column| !column.hidden)
+            .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
+            .map(|column| {
+                let expr = match &self.name {
+                    Some(name) => Expr::CompoundIdentifier(vec![ident(name), ident(&column.name)]),
+                    None => Expr::Identifier(ident(&column.name)),
+                };
+                SelectItem::ExprWithAlias { expr, alias: ident(&column.name) }
+            })
+            .collect()
+    }
+}
+
+pub(super) fn fix_fields(data_type: Option<&DataType>, path: &mut [Ident]) {
+    let mut data_type = data_type;
+    for part in path {
+        let Some(DataType::Struct(fields)) = data_type else { return };
+        let Some(field) = fields.iter().find(|field| same(field.name(), &part.value)) else {
+            return;
+        };
+        *part = exact(field.name(), part);
+        data_type = Some(field.data_type());
+    }
+}
+
+/// The columns in `* EXCEPT (a, b)`.
+pub(super) fn excluded(options: &WildcardAdditionalOptions) -> Result<Vec<String>> {
+    if options.opt_replace.is_some() || options.opt_rename.is_some() || options.opt_ilike.is_some()
+    {
+        return Err(Error::invalid(
+            "`*` takes EXCEPT (…) only; write replaced or renamed columns out",
+        ));
+    }
+    let mut names = Vec::new();
+    if let Some(except) = &options.opt_except {
+        names.push(except.first_element.value.clone());
+        names.extend(except.additional_elements.iter().map(|name| name.value.clone()));
+    }
+    match &options.opt_exclude {
+        Some(ast::ExcludeSelectItem::Single(name)) => names.push(object_name(name)),
+        Some(ast::ExcludeSelectItem::Multiple(more)) => names.extend(more.iter().map(object_name)),
+        None => {}
+    }
+    Ok(names)
+}
+
+impl Scope<'_> {
+    /// The type of a plain column, so that its fields can be found further out.
+    pub(super) fn type_of(&self, expr: &Expr) -> Option<DataType> {
+        match expr {
+            Expr::Identifier(name) => self.column(&name.value)?.data_type.clone(),
+            Expr::CompoundIdentifier(path) => {
+                let (first, rest) = path.split_first()?;
+                let from_relation = self.relation(&first.value).and_then(|relation| {
+                    let (second, rest) = rest.split_first()?;
+                    let column =
+                        relation.columns.iter().find(|column| same(&column.name, &second.value))?;
+                    Some((column, rest))
+                });
+                let (column, rest) = match from_relation {
+                    Some(found) => found,
+                    None => (self.column(&first.value)?, rest),
+                };
+                let mut data_type = column.data_type.clone()?;
+                for part in rest {
+                    let DataType::Struct(fields) = data_type else { return None };
+                    let field = fields.iter().find(|field| same(field.name(), &part.value))?;
+                    data_type = field.data_type().clone();
+                }
+                Some(data_type)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn relations_of(schema: &DFSchema) -> Vec<Relation> {
+    let mut relations: Vec<Relation> = Vec::new();
+    for (qualifier, field) in schema.iter() {
+        let name = qualifier.map(|qualifier| qualifier.table().to_owned());
+        match relations.last_mut() {
+            Some(last) if last.name == name => last.columns.push(Column::of(field)),
+            _ => relations.push(Relation { name, columns: vec![Column::of(field)] }),
+        }
+    }
+    relations
+}
+
+/// The columns under the alias's own names.
+pub(super) fn aliased(alias: &TableAlias, mut columns: Vec<Column>) -> Vec<Column> {
+    for (place, name) in alias.columns.iter().enumerate() {
+        match columns.get_mut(place) {
+            Some(column) => column.name = name.name.value.clone(),
+            None => columns.push(Column::named(name.name.value.clone())),
+        }
+    }
+    columns
+}
