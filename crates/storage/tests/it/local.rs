@@ -76,7 +76,7 @@ async fn a_closed_folder_is_an_error_that_names_it() {
     let store = LocalStore::new(temp.path()).unwrap();
     create(&store, "in/shut/a", "1").await;
     let shut = temp.path().join("in/shut");
-    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser may read everything: then there is nothing to see here.
     let refused = std::fs::read_dir(&shut).is_err();
     let outcome = store.list_deep("in", false).await;
