@@ -1,0 +1,13 @@
+//! Tests of the engine over a world in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may fail loudly"
+)]
+
+mod crashes;
+mod queries;
+mod world;
