@@ -131,8 +131,7 @@ impl Runner {
         opened: &mut impl AsyncFnMut(),
     ) -> Result<(), Halt> {
         let mut term =
-            halt::unless_stopped(&self.around.query, Term::open(&self.around, *before)).await?;
-        *before = Some(term.driver.generation);
+            halt::unless_stopped(&self.around.query, Term::open(&self.around, before)).await?;
         if let Next::Stop(reason) = &term.next {
             return Err(stopped(&term, reason).await);
         }

@@ -13,14 +13,16 @@ pub type StoreOpener = Arc<
         + Sync,
 >;
 
-/// The opener of `onefold-storage`. Settings under `onefold.storage.` are its options.
+/// Beginnings of the settings that say how to reach an object store.
+const STORAGE_SETTINGS: [&str; 5] = ["spark.hadoop.fs.", "fs.", "aws_", "google_", "azure_"];
+
+/// The opener of `onefold-storage`.
 pub(crate) fn default_opener() -> StoreOpener {
     Arc::new(|location, conf| {
         Box::pin(async move {
             let options: OptionMap = conf
-                .iter()
-                .filter_map(|(name, value)| Some((name.strip_prefix("onefold.storage.")?, value)))
-                .map(|(name, value)| (name.to_owned(), value.clone()))
+                .into_iter()
+                .filter(|(name, _)| STORAGE_SETTINGS.iter().any(|it| name.starts_with(it)))
                 .collect();
             onefold_storage::open(&location, &options)
         })

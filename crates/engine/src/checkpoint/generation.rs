@@ -11,7 +11,6 @@ use onefold_storage::{Durability, Recorded, Store, create_record};
 use onefold_types::{Error, Generation, Nonce, Result};
 use serde_json::Value;
 use std::sync::Arc;
-use uuid::Uuid;
 
 const FOLDER: &str = "_onefold/generations";
 
@@ -39,6 +38,8 @@ pub(crate) struct Takeover {
     pub(crate) host: HostName,
     pub(crate) now_ms: i64,
     pub(crate) definition: Value,
+    /// The mark of this run, by which it knows its own records.
+    pub(crate) nonce: Nonce,
     /// The generation that this process held before, when it tries again: only its successor may
     /// be taken, since a larger one means that another driver runs.
     pub(crate) before: Option<Generation>,
@@ -64,13 +65,14 @@ pub(crate) async fn take_over(store: &Arc<dyn Store>, takeover: &Takeover) -> Re
         let newest = numbers.last().copied();
         if let (Some(before), Some(newest)) = (takeover.before, newest)
             && newest > before
+            && !own(store.as_ref(), newest, takeover.nonce).await?
         {
             return Err(fenced(store.as_ref(), newest).await);
         }
         let generation = newest.map_or(Generation::FIRST, Generation::next);
         let record = GenerationRecord {
             generation,
-            nonce: Nonce(Uuid::new_v4()),
+            nonce: takeover.nonce,
             host: takeover.host.0.clone(),
             pid: std::process::id(),
             since_ms: takeover.now_ms,
@@ -95,6 +97,12 @@ pub(crate) async fn take_over(store: &Arc<dyn Store>, takeover: &Takeover) -> Re
         "{TRIES} other drivers took {}/{FOLDER} one after another; find out what starts them",
         store.url()
     )))
+}
+
+/// Whether this run created a generation itself, by a try whose outcome it never learned.
+async fn own(store: &dyn Store, generation: Generation, nonce: Nonce) -> Result<bool> {
+    let record = read_record(store, &path(generation), GenerationRecord::parse).await?;
+    Ok(record.is_some_and(|record| record.nonce == nonce))
 }
 
 /// Tells the newcomer whom it fenced.

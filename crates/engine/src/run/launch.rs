@@ -11,7 +11,7 @@ use crate::query::{QueryShared, StreamingQuery};
 use crate::session::Session;
 use crate::streams::Taken;
 use datafusion::common::TableReference;
-use onefold_types::{Error, QueryId, Result, RunId};
+use onefold_types::{Error, Nonce, QueryId, Result, RunId};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
@@ -56,6 +56,7 @@ fn open(
         query: Arc::clone(query),
         state: Arc::new(session.inner.context.state()),
         timer: Arc::clone(&session.inner.timer),
+        nonce: Nonce(Uuid::new_v4()),
     };
     let runner = Arc::new(Runner::new(session.clone(), around));
     let handle = runner.handle();

@@ -13,7 +13,7 @@ use onefold_protocol::recovery::{Facts, Next, decide};
 use onefold_storage::Store;
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
-use onefold_types::{BatchId, Error, Generation, OffsetRange, Result};
+use onefold_types::{BatchId, Error, Generation, Nonce, OffsetRange, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -24,6 +24,8 @@ pub(crate) struct Surroundings {
     pub(crate) query: Arc<QueryShared>,
     pub(crate) state: Arc<SessionState>,
     pub(crate) timer: Arc<dyn Timer>,
+    /// The mark of this run in its records.
+    pub(crate) nonce: Nonce,
 }
 
 /// A source opened by this driver.
@@ -50,15 +52,20 @@ pub(crate) struct Term {
 
 impl Term {
     /// Takes the checkpoint over, opens sources and sink, and decides.
-    pub(crate) async fn open(around: &Surroundings, before: Option<Generation>) -> Result<Term> {
+    pub(crate) async fn open(
+        around: &Surroundings,
+        before: &mut Option<Generation>,
+    ) -> Result<Term> {
         let store = Arc::clone(&around.definition.checkpoint.store);
         let takeover = Takeover {
             host: HostName::of_this_machine(),
             now_ms: around.timer.now_ms(),
             definition: around.definition.record(),
-            before,
+            nonce: around.nonce,
+            before: *before,
         };
         let driver = checkpoint::take_over(&store, &takeover).await?;
+        *before = Some(driver.generation);
         let batches_retained = batches_retained(around)?;
         let found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let sources = open_sources(around, &store, &found).await?;
