@@ -141,10 +141,6 @@ impl Memory {
         files.keys().filter_map(|name| name.strip_prefix(&prefix)).map(str::to_owned).collect()
     }
 
-    pub fn text(&self, name: &str) -> String {
-        String::from_utf8(self.files.lock().unwrap()[name].to_vec()).unwrap()
-    }
-
     fn entry(path: &str, bytes: &Bytes) -> Entry {
         Entry { path: path.to_owned(), size: bytes.len() as u64, modified_ms: 0, etag: None }
     }
