@@ -137,6 +137,7 @@ impl Runner {
         }
         opened().await;
         let done = self.work(&mut term).await;
+        let done = fenced_first(&term, done).await;
         term.close().await;
         done
     }
@@ -348,6 +349,20 @@ impl Runner {
 
     fn handle(&self) -> StreamingQuery {
         StreamingQuery { session: self.session.clone(), shared: Arc::clone(&self.around.query) }
+    }
+}
+
+/// What a newer driver takes out of sight looks like damage to the older one: so the fence is asked
+/// before another error is given out.
+async fn fenced_first(term: &Term, done: Result<(), Halt>) -> Result<(), Halt> {
+    match done {
+        Err(Halt::Failed(error)) if error.kind() != ErrorKind::Fenced => {
+            match term.driver.fence.check().await {
+                Err(fenced) if fenced.kind() == ErrorKind::Fenced => Err(Halt::Failed(fenced)),
+                _ => Err(Halt::Failed(error)),
+            }
+        }
+        done => done,
     }
 }
 
