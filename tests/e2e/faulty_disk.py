@@ -1,8 +1,9 @@
 """Makes system calls of a process fail, from outside, with strace.
 
 `strace` counts calls by thread, and it cannot filter files whose names are not known beforehand.
-So a fault is asked for at the k-th call of each thread, and the trace tells afterwards which files
-it really hit.
+So a fault of fsync or link is asked for at the k-th call of each thread, and the trace tells
+afterwards which files it really hit. Writes go to many other places, so they are struck at one file
+whose name is known.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FSYNC = "fsync,fdatasync"
-WRITE = "write,pwrite64,writev"
+WRITE = "write,pwrite64,writev,pwritev"
 LINK = "link,linkat,rename,renameat,renameat2"
 
 INJECTED = re.compile(r"^(?:\d+ +)?(?P<call>\w+)\((?P<args>.*)\) .*\(INJECTED\)")
@@ -20,12 +21,14 @@ IN_ARGS = re.compile(r'<(/[^>]*)>|"(/[^"]*)"')
 @dataclass(frozen=True)
 class Fault:
     """Calls of one kind fail with one error: of each thread those numbered by `hits`, as strace
-    writes that: `3`, `3..5`, or `3+` for the third and all that follow."""
+    writes that: `3`, `3..5`, or `3+` for the third and all that follow; with `only`, calls on
+    that file."""
 
     calls: str
     error: str
     hits: str
     trace: Path
+    only: Path | None = None
 
     @property
     def under(self) -> list[str]:
@@ -33,7 +36,9 @@ class Fault:
         inject = f"inject={self.calls}:error={self.error}:when={self.hits}"
         return [
             *("strace", "-f", "-qq", "-y", "-s", "0", "-o", str(self.trace)),
-            *("-e", f"trace={self.calls}", "-e", inject, "--"),
+            *("-e", f"trace={self.calls}", "-e", inject),
+            *(("-P", str(self.only)) if self.only else ()),
+            "--",
         ]
 
     def paths_hit(self, places: list[Path]) -> list[Path]:
