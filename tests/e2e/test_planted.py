@@ -1,7 +1,7 @@
 """The tests can fail: with a rule of the protocol broken on purpose, they do.
 
 The faults are compiled into the build under test and switched on by `ONEFOLD_PLANTED`. Here are
-those that a process can show from outside; the others are caught by the crates' own tests.
+those that a process can show from outside; the others need a look inside.
 """
 
 import os
@@ -16,9 +16,9 @@ from test_two_drivers import check_fenced, started_and_at_work
 from visibility import Watch
 
 
-def killed_at(onefold: Onefold, folder: Path, *points: str, **options: object) -> None:
+def killed_at(onefold: Onefold, folder: Path, *points: str) -> None:
     """A few kills at these points, everything checked."""
-    victim = victim_in(onefold, folder, **options)
+    victim = victim_in(onefold, folder)
     with Watch(victim.stream.output, victim.stream.checkpoint, FILES_PER_BATCH) as watch:
         for point in points:
             for hit in (1, 2, 3):
@@ -50,9 +50,6 @@ SCENARIOS = {
     ),
     "PublishBeforeIntent": lambda onefold, folder: killed_at(
         onefold, folder, "intent.before", "intent.created"
-    ),
-    "ReleaseBeforeCommit": lambda onefold, folder: killed_at(
-        onefold, folder, "stage.done", "publish.before-mark", cleanSource="delete"
     ),
     "NoFence": one_paused,
 }
