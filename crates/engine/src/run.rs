@@ -326,8 +326,9 @@ impl Runner {
         self.session.inner.streams.deregister(query, error.as_ref(), true);
         let message = exception.as_ref().map(|it| it.message.clone());
         let event = QueryTerminated { id: query.id, run_id: query.run_id, exception: message };
-        self.session.inner.streams.listeners.terminated(event);
+        // A listener that asks the query why it ended finds the answer.
         query.end(exception);
+        self.session.inner.streams.listeners.terminated(event);
     }
 
     /// The checkpoint of a query that has none goes with it; a failed one keeps it for people to

@@ -88,3 +88,49 @@ fn a_second_crash_during_the_recovery_of_a_first_loses_and_doubles_nothing() {
     }
     assert!(cases > 200, "{cases}");
 }
+
+#[test]
+fn a_restart_reads_the_range_of_its_intent_though_more_has_come() {
+    let host = Host::new(true);
+    for fault in Fault::ALL {
+        for call in 0.. {
+            let world = host.world(1, 2);
+            let met = run_into(&world, call, fault);
+            let intended = !world.store.names("offsets").is_empty();
+            world.source.rows.lock().unwrap().extend([1, 2]);
+            world.run(1).unwrap();
+            let wanted: &[&[i64]] = if intended { &[&[0], &[1, 2]] } else { &[&[0, 1], &[2]] };
+            assert_eq!(world.seen(), wanted, "{fault:?} at call {call}");
+            if !met {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_reply_does_not_make_a_driver_a_stranger_to_its_own_records() {
+    let host = Host::new(true);
+    for call in 1..7 {
+        let world = host.world(2, 2);
+        world.faults.arm(call, Fault::ReplyLost);
+        let query = world.run(3);
+        assert!(world.faults.met() && query.is_ok());
+        if matches!(call, 1 | 2 | 6) {
+            // Generation, intent, commit: read back, and known as one's own.
+            assert_eq!(world.store.names("_onefold/generations"), ["1"], "call {call}");
+        }
+    }
+}
+
+#[test]
+fn an_intent_that_another_engine_made_first_is_run_as_it_stands() {
+    let host = Host::new(true);
+    let other = host.world(1, 1);
+    other.run(1).unwrap();
+    let theirs = other.store.files.lock().unwrap()["offsets/0"].clone();
+    let world = host.world(3, 2);
+    *world.store.overtaker.lock().unwrap() = Some(("offsets/0".to_owned(), theirs));
+    world.run(1).unwrap();
+    assert_eq!(world.seen(), [vec![0], vec![1, 2]]);
+}

@@ -188,12 +188,8 @@ fn a_pipeline_runs_a_query_a_table_also_one_that_reads_another() {
 #[test]
 fn options_are_checked_and_the_nearest_is_named() {
     let place = Place::new();
-    let stream = session()
-        .read_stream()
-        .format("json")
-        .schema("id BIGINT")
-        .load(place.text("in"))
-        .unwrap();
+    let stream =
+        session().read_stream().format("json").schema("id BIGINT").load(place.text("in")).unwrap();
     let start = |name: &str| {
         let writer = stream.write_stream().format("parquet").option(name, "x");
         writer.start(place.text("out")).unwrap_err().to_string()
