@@ -179,7 +179,7 @@ fn plan(
         let resolver = Resolver::new(session, &done, options, make_folders)?;
         match plan_one(session, &pipeline, table.clone(), resolver)? {
             Attempt::Planned(planned) => {
-                done.push(planned);
+                done.push(*planned);
                 put_off = 0;
             }
             Attempt::Needs { name, error } => {
@@ -197,7 +197,7 @@ fn plan(
 
 /// What planning a table led to.
 enum Attempt {
-    Planned(PlannedTable),
+    Planned(Box<PlannedTable>),
     /// It reads a table that is not planned.
     Needs {
         name: String,
@@ -219,7 +219,9 @@ fn plan_one(
         let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
         let reads = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
         match (plan, missing) {
-            (Ok(plan), _) => Ok(Attempt::Planned(PlannedTable { table, plan, settings, reads })),
+            (Ok(plan), _) => {
+                Ok(Attempt::Planned(Box::new(PlannedTable { table, plan, settings, reads })))
+            }
             (Err(error), Some(name)) => Ok(Attempt::Needs { name, error }),
             (Err(error), None) => Err(error),
         }
