@@ -22,6 +22,6 @@ pub use sink::{
     SinkSpec, StagedOutput,
 };
 pub use source::{
-    LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
-    SourceSpec,
+    Defining, LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition,
+    SourceRequest, SourceSpec,
 };

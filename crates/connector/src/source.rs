@@ -22,8 +22,11 @@ pub struct SourceSpec {
     /// Its options.
     pub options: &'static [&'static [OptionSpec]],
     /// Checks the options and finds the schema. Reads as little as it can.
-    pub define: fn(SourceRequest) -> BoxFuture<'static, Result<Arc<dyn SourceDefinition>>>,
+    pub define: fn(SourceRequest) -> Defining,
 }
+
+/// A source on its way to its definition.
+pub type Defining = BoxFuture<'static, Result<Arc<dyn SourceDefinition>>>;
 
 /// What a user asked for with `readStream`.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use super::rows::{Emit, Mode, Rows, batch_of};
 use arrow::array::{ArrayRef, Int64Array, StringBuilder, new_null_array};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use onefold_types::{Error, Result};
+use onefold_types::{Error, ErrorKind, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::io::Read;
@@ -80,8 +80,7 @@ impl FormatReader {
                 let mut rows = rows_of(wanted, corrupt_column, *mode, &file.path, emit)?;
                 let read =
                     json::read(input.reader()?, *multi_line, separator.as_deref(), &mut rows);
-                rows.flush()?;
-                read
+                finish(&mut rows, read)
             }
             FormatReader::Csv { dialect, mode, corrupt_column } => {
                 let mut dialect = dialect.clone();
@@ -93,8 +92,7 @@ impl FormatReader {
                     .collect();
                 let mut rows = rows_of(wanted, corrupt_column, *mode, &file.path, emit)?;
                 let read = csv::read(input.reader()?, &dialect, &file.path, &mut rows);
-                rows.flush()?;
-                read
+                finish(&mut rows, read)
             }
             FormatReader::Text { whole, separator } => {
                 text(input.reader()?, *whole, separator.as_deref(), wanted, emit)
@@ -103,6 +101,16 @@ impl FormatReader {
             FormatReader::BinaryFile => binary(input, file, wanted, emit),
         }
     }
+}
+
+/// Gives out what was read before the end, or before damage that may be left out. A record that
+/// stops the query is not whole, and nothing is given out with it.
+fn finish(rows: &mut Rows<'_>, read: Result<()>) -> Result<()> {
+    if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
+        return read;
+    }
+    rows.flush()?;
+    read
 }
 
 fn rows_of<'a>(
