@@ -14,6 +14,10 @@ pub(crate) enum Cleaner {
 
 impl Cleaner {
     /// Archives or deletes one file; one that is gone is fine.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "input is moved aside, not made durable; the name was looked for just before"
+    )]
     pub(crate) fn clean(&self, uri: &str) {
         let Some(path) = java_uri::local_path(uri) else { return };
         if !path.exists() {

@@ -163,7 +163,7 @@ impl SourceLog {
 
     /// Adds the entry after the latest.
     pub(crate) async fn add(&mut self, number: u64, entries: &[LogEntry]) -> Result<Added> {
-        let compact = (number + 1) % self.interval == 0;
+        let compact = (number + 1).is_multiple_of(self.interval);
         let (text, durability) = if compact {
             let mut all = self.before(number).await?;
             all.extend_from_slice(entries);
