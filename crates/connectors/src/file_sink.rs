@@ -10,7 +10,7 @@
 //! - Nothing that the manifest names is ever destroyed here.
 //! - What an older driver left of a batch is destroyed only after that batch's mark is decided.
 //!
-//! Start reading at [`sink::FileSink`].
+//! Start reading at `sink::FileSink`.
 
 mod audit;
 mod avro_file;

@@ -1,8 +1,8 @@
 //! Sources that read files: each file once, in the order of their times, replayed by name, size and
 //! time.
 //!
-//! *Where to start:* [`source`] chooses and logs files, [`listing`] finds them, [`reader`] reads one,
-//! [`scan`] is the plan of a batch.
+//! *Where to start:* `source` chooses and logs files, `listing` finds them, `reader` reads one,
+//! `scan` is the plan of a batch.
 
 mod cells;
 mod clean;

@@ -38,7 +38,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A folder on a local disk. See the [module](self) for what it guarantees.
+/// A folder on a local disk. What it guarantees stands at the head of its module.
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     inner: Arc<Inner>,

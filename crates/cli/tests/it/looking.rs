@@ -97,7 +97,8 @@ fn problems(case: &Case) -> Vec<String> {
 
 #[test]
 fn each_kind_of_damage_is_found_and_named() {
-    let damage: &[(&str, fn(&Path))] = &[
+    type Damage = fn(&Path);
+    let damage: &[(&str, Damage)] = &[
         ("metadata", |root| fs::remove_file(root.join("metadata")).unwrap()),
         ("offsets/7", |root| fs::remove_file(root.join("offsets/7")).unwrap()),
         ("commits/5", |root| fs::remove_file(root.join("commits/5")).unwrap()),
