@@ -8,3 +8,4 @@ mod others;
 mod ownership;
 mod parquet;
 mod rig;
+mod s3;

@@ -131,6 +131,11 @@ impl Store for Faulty {
         Ok(Box::new(FaultyWriter { inner: Some(inner), store: self.clone() }))
     }
 
+    async fn stage_record(&self, path: &str, tag: &str) -> Result<Box<dyn StagedWriter>> {
+        let inner = self.act(format!("stage {path}"), self.inner.stage_record(path, tag)).await?;
+        Ok(Box::new(FaultyWriter { inner: Some(inner), store: self.clone() }))
+    }
+
     async fn reveal(&self, staged: &[Staged]) -> Result<()> {
         // Each file by itself, so that a fault can come between two.
         for one in staged {
