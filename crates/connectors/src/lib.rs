@@ -1,5 +1,6 @@
 //! The bundled sources and sinks: one folder each, and the one list of them.
 
+mod compact_interval;
 pub mod console;
 pub mod file_sink;
 pub mod file_source;
@@ -9,6 +10,7 @@ pub mod memory;
 pub mod noop;
 pub mod rate;
 pub mod socket;
+mod stored_lines;
 
 use onefold_connector::{SinkSpec, SourceSpec};
 

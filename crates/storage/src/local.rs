@@ -237,6 +237,11 @@ impl Store for LocalStore {
             .await
     }
 
+    async fn sync(&self, paths: &[String]) -> Result<()> {
+        let paths = paths.to_vec();
+        self.run(move |inner| inner.sync_created(&paths)).await
+    }
+
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
         let path = path.to_owned();
         self.run(move |inner| inner.read(&path)).await

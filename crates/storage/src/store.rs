@@ -70,6 +70,10 @@ pub trait StagedWriter: Send + Debug {
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
     /// Makes what was written durable, still invisible.
     async fn finish(self: Box<Self>) -> Result<Staged>;
+    /// As [`Store::create`] with [`Durability::Later`], of a file of [`Store::stage_record`]: gives
+    /// what was written its final name unless that is taken, and syncs nothing. Unless it is new,
+    /// what was written is thrown away.
+    async fn create_later(self: Box<Self>) -> Result<Created, CreateError>;
     /// Throws away what was written. Dropping a writer does the same as well as it can.
     async fn abandon(self: Box<Self>) -> Result<()>;
 }
@@ -98,6 +102,13 @@ pub trait Store: Debug + Send + Sync {
         bytes: Bytes,
         durability: Durability,
     ) -> Result<Created, CreateError>;
+
+    /// Makes files durable that were created with [`Durability::Later`], with one sync for each
+    /// folder. A failed sync poisons the store as in [`Store::create`].
+    ///
+    /// # Errors
+    /// Corrupt, when one of them is not there (on a local disk: an object store has nothing to do).
+    async fn sync(&self, paths: &[String]) -> Result<()>;
 
     /// The bytes of a file; `None` if there is none.
     async fn read(&self, path: &str) -> Result<Option<Bytes>>;

@@ -58,7 +58,7 @@ pub enum Happened {
 pub struct Act {
     /// Its number, from 1, over all stores of the plan.
     pub number: u64,
-    /// `create`, `create_staged`, `finish`, `reveal`, `conceal`, `discard` or `delete`.
+    /// `create`, `create_staged`, `sync`, `finish`, `reveal`, `conceal`, `discard` or `delete`.
     pub name: &'static str,
     /// The path, or the first of several.
     pub path: String,
@@ -248,6 +248,12 @@ impl StagedWriter for FaultWriter {
         plan.act("finish", &path, inner.finish()).await
     }
 
+    async fn create_later(self: Box<Self>) -> Result<Created, CreateError> {
+        let FaultWriter { inner, path, plan } = *self;
+        let work = async { inner.create_later().await.map_err(Outcome) };
+        plan.act("create", &path, work).await.map_err(|outcome| outcome.0)
+    }
+
     async fn abandon(self: Box<Self>) -> Result<()> {
         self.plan.alive()?;
         self.inner.abandon().await
@@ -279,6 +285,11 @@ impl Store for FaultStore {
     ) -> Result<Created, CreateError> {
         let work = async { self.inner.create(path, bytes, durability).await.map_err(Outcome) };
         self.plan.act("create", path, work).await.map_err(|outcome| outcome.0)
+    }
+
+    async fn sync(&self, paths: &[String]) -> Result<()> {
+        let first = paths.first().map_or("", String::as_str);
+        self.plan.act("sync", first, self.inner.sync(paths)).await
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {

@@ -47,6 +47,15 @@ impl MemoryStore {
         self.lock().by_path.retain(|_, file| file.durable);
     }
 
+    /// Cuts the power while the disk was writing: of files that are durable only later the first
+    /// `bytes` are there.
+    pub fn cut_power_tearing(&self, bytes: usize) {
+        for file in self.lock().by_path.values_mut().filter(|file| !file.durable) {
+            file.bytes.truncate(bytes);
+            file.durable = true;
+        }
+    }
+
     /// All paths, hidden ones too, in order.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
@@ -125,6 +134,10 @@ impl StagedWriter for MemoryWriter {
         Ok(staged)
     }
 
+    async fn create_later(self: Box<Self>) -> Result<Created, CreateError> {
+        self.store.create(&self.staged.path, self.bytes.freeze(), Durability::Later).await
+    }
+
     async fn abandon(self: Box<Self>) -> Result<()> {
         Ok(())
     }
@@ -148,6 +161,17 @@ impl Store for MemoryStore {
         }
         files.insert(path, bytes, durability == Durability::Now);
         Ok(Created::New)
+    }
+
+    async fn sync(&self, paths: &[String]) -> Result<()> {
+        let mut files = self.lock();
+        for path in paths {
+            match files.by_path.get_mut(path) {
+                Some(file) => file.durable = true,
+                None => return Err(Error::corrupt(format!("{path} is gone"))),
+            }
+        }
+        Ok(())
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {

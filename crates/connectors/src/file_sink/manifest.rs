@@ -6,15 +6,16 @@
 //! carries an extra field `onefold`, which Spark ignores.
 
 mod ahead;
-mod interval;
 mod line;
 
 pub(crate) use line::{Line, Note};
 
 use super::names::hidden;
+use crate::compact_interval;
+use crate::stored_lines::LineReader;
 use ahead::Ahead;
 use bytes::Bytes;
-use line::{LineReader, parse_lines, render};
+use line::{parse_lines, render};
 use onefold_storage::planted::{Bug, planted};
 use onefold_storage::{CreateError, Created, Durability, Entry, Store};
 use onefold_types::{BatchId, Error, Generation, Mark, Published, QueryId, Result};
@@ -24,8 +25,6 @@ use tokio::sync::Mutex;
 
 /// The manifest's folder, beside the data.
 pub(crate) const FOLDER: &str = "_spark_metadata";
-/// Bytes read at a time.
-const CHUNK: u64 = 1 << 20;
 /// Bytes at the end of a compact file that are looked at first for its newest batch.
 const TAIL: u64 = 64 << 10;
 
@@ -242,7 +241,8 @@ impl Manifest {
         interval_wanted: u64,
         retention: Retention,
     ) -> Self {
-        let interval = interval::effective(&files, interval_wanted);
+        let compacts = files.iter().rev().filter(|(_, form)| form.compact).map(|(id, _)| id.0);
+        let interval = compact_interval::effective(compacts, interval_wanted);
         let state = Mutex::new(State { files, ahead: None });
         Manifest { inner: Arc::new(Inner { store, query, generation, interval, retention, state }) }
     }
@@ -381,12 +381,12 @@ impl Manifest {
 
 impl Inner {
     fn compacts(&self, batch: BatchId) -> bool {
-        (batch.0 + 1).is_multiple_of(self.interval)
+        compact_interval::compacts(batch.0, self.interval)
     }
 
     /// The first batch from `batch` on that compacts.
     fn next_compaction(&self, batch: BatchId) -> BatchId {
-        BatchId((batch.0 / self.interval + 1).saturating_mul(self.interval) - 1)
+        BatchId(compact_interval::next_compact(batch.0, self.interval))
     }
 
     /// Brings a compact file that is being written up to batch `through`, included; starts it if

@@ -29,12 +29,43 @@ impl Inner {
                 Ok((place, hidden))
             })
             .map_err(CreateError::NotDone)?;
-        let outcome = self.give_name(&hidden, &place, durability);
+        self.name_hidden(&hidden, &place, durability)
+    }
+
+    /// Gives a hidden file its final name, or removes it.
+    pub(super) fn name_hidden(
+        &self,
+        hidden: &Path,
+        place: &Path,
+        durability: Durability,
+    ) -> Result<Created, CreateError> {
+        let outcome = self.give_name(hidden, place, durability);
         if !matches!(outcome, Ok(Created::New)) {
             // Gone already if the rename took place.
-            let _ = self.disk.remove(&hidden);
+            let _ = self.disk.remove(hidden);
         }
         outcome
+    }
+
+    /// Makes files durable that were created without a sync.
+    pub(super) fn sync_created(&self, paths: &[String]) -> Result<()> {
+        self.check_poison()?;
+        for path in paths {
+            let place = self.place(path)?;
+            match File::open(&place) {
+                Ok(file) => self.sync_file(&file, &place)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(Error::corrupt(format!(
+                        "{} is gone before it was made durable; something else deletes in this \
+                         folder: stop it",
+                        place.display()
+                    ))
+                    .because(error));
+                }
+                Err(error) => return Err(fault("open", &place, error)),
+            }
+        }
+        self.sync_folders(paths.iter().map(String::as_str))
     }
 
     /// Writes a hidden file beside its later place, as durable as asked for. After an error

@@ -280,3 +280,28 @@ async fn a_deleted_file_does_not_come_back_after_a_power_cut() {
     let name = root.join("commits/0");
     assert_eq!(World::run(&calls).outcomes(&name), BTreeSet::from([None]));
 }
+
+#[tokio::test]
+async fn a_file_created_without_a_sync_is_whole_once_it_was_synced() {
+    for staged in [false, true] {
+        let (calls, root) = record(async |store| {
+            if staged {
+                let mut writer = store.stage_record("sources/0/9.compact", "t").await.unwrap();
+                writer.write(Bytes::from("wh")).await.unwrap();
+                writer.write(Bytes::from("ole")).await.unwrap();
+                writer.create_later().await.unwrap();
+            } else {
+                let bytes = Bytes::from("whole");
+                store.create("sources/0/9.compact", bytes, Durability::Later).await.unwrap();
+            }
+            store.sync(&["sources/0/9.compact".to_owned()]).await.unwrap();
+        })
+        .await;
+        let name = root.join("sources/0/9.compact");
+        let whole = BTreeSet::from([Some(b"whole".to_vec())]);
+        assert_eq!(World::run(&calls).outcomes(&name), whole);
+        let named = calls.iter().position(|call| matches!(call, Call::Rename(..))).unwrap();
+        assert!(!calls[..named].iter().any(|call| matches!(call, Call::Sync(_))));
+        assert!(World::run(&calls[..=named]).outcomes(&name).len() > 2);
+    }
+}

@@ -68,6 +68,18 @@ impl StagedWriter for LocalWriter {
         Ok(self.staged.clone())
     }
 
+    async fn create_later(mut self: Box<Self>) -> Result<Created, CreateError> {
+        self.flush(false).await.map_err(CreateError::NotDone)?;
+        self.file = None;
+        let (hidden, path) = (self.hidden.clone(), self.staged.path.clone());
+        self.store
+            .blocking(CreateError::MaybeDone, move |inner| {
+                let place = inner.place(&path).map_err(CreateError::NotDone)?;
+                inner.name_hidden(&hidden, &place, Durability::Later)
+            })
+            .await
+    }
+
     async fn abandon(mut self: Box<Self>) -> Result<()> {
         self.file = None;
         let hidden = self.hidden.clone();
@@ -214,7 +226,7 @@ impl Inner {
         }
     }
 
-    fn sync_folders<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    pub(super) fn sync_folders<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {
         let mut folders: Vec<PathBuf> = Vec::new();
         for path in paths {
             let folder = self.folder(split_path(path).0)?;

@@ -90,6 +90,16 @@ impl StagedWriter for Upload {
         Ok(Staged { path: record, held_as: upload.path, parts: Vec::new(), size: upload.size })
     }
 
+    async fn create_later(self: Box<Self>) -> Result<Created, CreateError> {
+        let store = self.store.clone();
+        let staged = self.finish().await.map_err(CreateError::NotDone)?;
+        let created = store.create_staged(&staged).await;
+        if !matches!(created, Ok(Created::New)) {
+            store.throw_held_away(&staged).await;
+        }
+        created
+    }
+
     async fn abandon(mut self: Box<Self>) -> Result<()> {
         self.open = false;
         self.store.abort(&self.path, &self.key, &self.id).await
@@ -205,6 +215,15 @@ impl BucketStore {
         match self.stat(&staged.held_as).await? {
             Some(_) => self.delete_key(&staged.held_as, &held).await,
             None => self.delete_key(&staged.path, &key).await,
+        }
+    }
+
+    /// Removes the hidden object of a record that got no name. Nobody sees it; a failure leaves it
+    /// over.
+    async fn throw_held_away(&self, staged: &Staged) {
+        let gone = async { self.delete_key(&staged.held_as, &self.key(&staged.held_as)?).await };
+        if let Err(error) = gone.await {
+            tracing::debug!(%error, "a hidden object is left over");
         }
     }
 

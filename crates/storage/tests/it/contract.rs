@@ -18,6 +18,7 @@ async fn holds(store: Arc<dyn Store>, other: Arc<dyn Store>) {
     discarded_files_are_gone(&*store).await;
     concealed_files_can_be_revealed_again(&*store, &*other).await;
     records_written_ahead_take_a_free_name_only(&*store, &*other).await;
+    records_of_later_durability_take_a_free_name_only(&*store).await;
     paths_stay_inside(&*store).await;
 }
 
@@ -140,6 +141,19 @@ async fn records_written_ahead_take_a_free_name_only(store: &dyn Store, other: &
     assert_eq!(deep(store, "r", true).await, ["r/9.compact"]);
     store.delete("r/9.compact").await.unwrap();
     assert!(matches!(store.create_staged(&mine).await, Err(CreateError::NotDone(_))));
+}
+
+async fn records_of_later_durability_take_a_free_name_only(store: &dyn Store) {
+    let path = ["later/9.compact".to_owned()];
+    for (text, found) in [("mine", Created::New), ("theirs", Created::Exists("mine".into()))] {
+        let mut writer = store.stage_record(&path[0], "later").await.unwrap();
+        writer.write(Bytes::from(text)).await.unwrap();
+        assert_eq!(writer.create_later().await.unwrap(), found);
+        assert_eq!(deep(store, "later", true).await, path);
+    }
+    store.sync(&path).await.unwrap();
+    assert_eq!(store.read(&path[0]).await.unwrap(), Some(Bytes::from("mine")));
+    store.delete(&path[0]).await.unwrap();
 }
 
 async fn paths_stay_inside(store: &dyn Store) {

@@ -66,6 +66,14 @@ async fn a_power_cut_takes_what_is_durable_only_later() {
     let disk = MemoryStore::default();
     assert_eq!(create(&disk, "now", "1").await, Created::New);
     disk.create("later", Bytes::new(), Durability::Later).await.unwrap();
+    disk.create("synced", Bytes::new(), Durability::Later).await.unwrap();
+    disk.sync(&["synced".to_owned()]).await.unwrap();
+    disk.create("torn", Bytes::from("12345"), Durability::Later).await.unwrap();
+    disk.clone().cut_power_tearing(3);
+    assert_eq!(disk.read("torn").await.unwrap().unwrap(), "123");
+    disk.delete("torn").await.unwrap();
+    disk.delete("later").await.unwrap();
+    disk.create("later", Bytes::new(), Durability::Later).await.unwrap();
     disk.cut_power();
-    assert_eq!(deep(&disk, "", true).await, ["now"]);
+    assert_eq!(deep(&disk, "", true).await, ["now", "synced"]);
 }

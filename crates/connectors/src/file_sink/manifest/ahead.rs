@@ -1,8 +1,9 @@
 //! The next compact file, written while batches before it run.
 
 use super::super::names::DataFile;
-use super::line::{LineReader, VERSION, push};
-use super::{CHUNK, Files, Line, Retention, path_of};
+use super::line::{VERSION, push};
+use super::{Files, Line, Retention, path_of};
+use crate::stored_lines::{CHUNK, LineReader};
 use bytes::Bytes;
 use onefold_storage::{Staged, StagedWriter, Store};
 use onefold_types::{BatchId, Error, Result};

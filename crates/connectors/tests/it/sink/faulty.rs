@@ -68,6 +68,11 @@ impl StagedWriter for FaultyWriter {
         self.store.act("finish".to_owned(), inner.finish()).await
     }
 
+    async fn create_later(mut self: Box<Self>) -> Result<Created, CreateError> {
+        let inner = self.inner.take().unwrap();
+        self.store.create_act("create later".to_owned(), inner.create_later()).await
+    }
+
     async fn abandon(mut self: Box<Self>) -> Result<()> {
         let inner = self.inner.take().unwrap();
         self.store.act("abandon".to_owned(), inner.abandon()).await
@@ -96,6 +101,10 @@ impl Store for Faulty {
         durability: Durability,
     ) -> Result<Created, CreateError> {
         self.create_act(format!("create {path}"), self.inner.create(path, bytes, durability)).await
+    }
+
+    async fn sync(&self, paths: &[String]) -> Result<()> {
+        self.act(format!("sync {paths:?}"), self.inner.sync(paths)).await
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
