@@ -135,7 +135,9 @@ pub trait Source: Debug + Send + Sync {
     /// reported. Idempotent; called again after a crash.
     async fn release(&self, range: &OffsetRange) -> Result<()>;
 
-    /// Intents older than `keep_from` are about to be purged.
+    /// Intents older than `keep_from` are about to be purged, with their notes: what only these
+    /// remember must be durable elsewhere when this returns. Runs beside batches; an error keeps the
+    /// intents.
     async fn retain(&self, _keep_from: BatchId) -> Result<()> {
         Ok(())
     }

@@ -19,6 +19,7 @@ mod note;
 mod options;
 mod partitions;
 mod reader;
+mod released;
 mod rows;
 mod scan;
 mod seen;

@@ -1,15 +1,36 @@
 //! The source's own log in the checkpoint, `sources/I/N` and `N.compact`, in Spark's format.
 //!
 //! An entry is made before the intent that names it, and need not survive a power cut: the intent's
-//! note says the same and the entry is made again from it. A compacted file is durable at once,
-//! since the entries that it replaces may be deleted.
+//! note says the same, and the entry is made again from it. So nothing here is synced on a batch's
+//! way. What an intent's purge or a compacted file's coming would leave as the only copy is synced
+//! in the background before anything is deleted ([`upkeep`]).
 
-use super::note::{ChosenFile, LogEntry, decode, encode};
+mod ahead;
+pub(crate) mod recover;
+mod upkeep;
+
+use super::note::{LogEntry, decode_line, encode};
+use crate::compact_interval;
+use crate::stored_lines::LineReader;
+use ahead::Ahead;
 use bytes::Bytes;
 use onefold_storage::{CreateError, Created, Durability, Store};
 use onefold_types::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use upkeep::{Durable, Upkeep};
+
+/// How often a name that is taken by a torn file, or taken and then free, is tried.
+const TRIES: usize = 5;
+
+/// The numbers of the files that are there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Numbers {
+    pub(crate) compacts: BTreeSet<u64>,
+    pub(crate) plain: BTreeSet<u64>,
+}
 
 /// What is there of the log.
 #[derive(Debug)]
@@ -17,9 +38,14 @@ pub(crate) struct SourceLog {
     store: Arc<dyn Store>,
     folder: String,
     latest: Option<u64>,
-    compacts: BTreeSet<u64>,
-    plain: BTreeSet<u64>,
+    files: Numbers,
     interval: u64,
+    durable: Durable,
+    /// Held while the next compacted file is prepared.
+    ahead: Arc<Mutex<Option<Ahead>>>,
+    preparing: Option<JoinHandle<()>>,
+    /// Part of hidden names: ours alone.
+    tag: String,
 }
 
 /// What adding an entry did.
@@ -31,236 +57,240 @@ pub(crate) enum Added {
     Other(Vec<LogEntry>),
 }
 
-/// The interval that fits the compacted files that are there (Spark's rule).
-pub(crate) fn effective_interval(compacts: &BTreeSet<u64>, wanted: u64) -> u64 {
-    let mut newest = compacts.iter().rev();
-    match (newest.next(), newest.next()) {
-        (None, _) => wanted,
-        (Some(last), Some(before)) => last - before,
-        (Some(last), None) => {
-            let count = last + 1;
-            if count <= wanted || wanted >= count / 2 {
-                return count;
-            }
-            (wanted..=count / 2).find(|divisor| count % divisor == 0).unwrap_or(count)
+/// What a file of the log holds of the entry that it is named for.
+#[derive(Debug, PartialEq, Eq)]
+enum Own {
+    Absent,
+    /// It is not whole: a power cut came before it was on disk.
+    Torn,
+    Lines(Vec<LogEntry>),
+}
+
+fn path_of(folder: &str, number: u64, compact: bool) -> String {
+    format!("{folder}/{number}{}", if compact { ".compact" } else { "" })
+}
+
+impl Drop for SourceLog {
+    fn drop(&mut self) {
+        if let Some(task) = self.preparing.take() {
+            task.abort();
         }
     }
 }
 
 impl SourceLog {
-    /// Lists the log, makes again what a power cut took, and gives every entry to `each`.
-    ///
-    /// `intended` is the number that the newest intent names; `notes` are the files of intents that
-    /// remember them.
-    pub(crate) async fn open(
-        store: Arc<dyn Store>,
-        folder: String,
-        wanted_interval: u64,
-        intended: Option<u64>,
-        notes: &BTreeMap<u64, Vec<ChosenFile>>,
-        mut each: impl FnMut(&LogEntry),
-    ) -> Result<SourceLog> {
-        let mut log = SourceLog {
-            store,
-            folder,
-            latest: None,
-            compacts: BTreeSet::new(),
-            plain: BTreeSet::new(),
-            interval: wanted_interval,
-        };
-        for entry in log.store.list(&log.folder).await? {
-            let name = entry.path.rsplit('/').next().unwrap_or_default();
-            let (number, compact) = match name.strip_suffix(".compact") {
-                Some(number) => (number, true),
-                None => (name, false),
-            };
-            if let Ok(number) = number.parse::<u64>() {
-                if compact {
-                    log.compacts.insert(number)
-                } else {
-                    log.plain.insert(number)
-                };
-            }
-        }
-        log.interval = effective_interval(&log.compacts, wanted_interval);
-        let start = match log.compacts.last().copied() {
-            Some(compact) => {
-                let bytes = log.bytes(compact, true).await?;
-                let entries = bytes.as_deref().and_then(decode);
-                entries.ok_or_else(|| log.damaged(compact))?.iter().for_each(&mut each);
-                log.latest = Some(compact);
-                compact + 1
-            }
-            None => 0,
-        };
-        let there = log.plain.last().copied();
-        let Some(end) = there.max(intended).filter(|end| *end >= start) else { return Ok(log) };
-        for number in start..=end {
-            let entries = log.bytes(number, false).await?.as_deref().and_then(decode);
-            let noted = notes.get(&number);
-            let wanted: Option<Vec<LogEntry>> =
-                noted.map(|files| files.iter().map(ChosenFile::entry).collect());
-            let unnamed = intended.is_none_or(|intended| number > intended);
-            let gap = log.latest.map_or(number != start, |latest| latest + 1 != number);
-            let entries = match (entries, wanted) {
-                // Nobody named it, and an entry before it is gone: its files are found again.
-                _ if unnamed && gap => {
-                    log.remove(number, false).await?;
-                    continue;
-                }
-                (Some(entries), Some(wanted)) if entries == wanted => entries,
-                (Some(entries), None) if !entries.is_empty() => entries,
-                (_, Some(wanted)) => {
-                    tracing::warn!(log = %log.folder, number, "an entry is made again from its intent");
-                    log.remove(number, false).await?;
-                    if !gap {
-                        log.add(number, &wanted).await?;
-                    }
-                    wanted
-                }
-                (_, None) if unnamed => {
-                    // Nobody named it: a power cut came before the intent.
-                    log.remove(number, false).await?;
-                    continue;
-                }
-                (_, None) => return Err(log.damaged(number)),
-            };
-            if gap {
-                return Err(log.damaged(log.latest.map_or(start, |latest| latest + 1)));
-            }
-            log.latest = Some(number);
-            entries.iter().for_each(&mut each);
-        }
-        Ok(log)
-    }
-
     /// The newest entry.
     pub(crate) fn latest(&self) -> Option<u64> {
         self.latest
     }
 
     fn path(&self, number: u64, compact: bool) -> String {
-        format!("{}/{number}{}", self.folder, if compact { ".compact" } else { "" })
+        path_of(&self.folder, number, compact)
     }
 
-    fn damaged(&self, number: u64) -> Error {
+    fn damaged(&self, number: u64, compact: bool) -> Error {
         Error::corrupt(format!(
-            "entry {number} of {} in {} is missing or damaged, and no intent remembers its files; \
-             run `onefold checkpoint verify`",
-            self.folder,
+            "{} in {} is missing or damaged, and no intent remembers its files; run `onefold \
+             checkpoint verify`",
+            self.path(number, compact),
             self.store.url()
         ))
     }
 
-    async fn bytes(&self, number: u64, compact: bool) -> Result<Option<Bytes>> {
-        self.store.read(&self.path(number, compact)).await
+    async fn remove(&mut self, number: u64, compact: bool) -> Result<()> {
+        let files = if compact { &mut self.files.compacts } else { &mut self.files.plain };
+        files.remove(&number);
+        self.store.delete(&self.path(number, compact)).await
     }
 
-    async fn remove(&mut self, number: u64, compact: bool) -> Result<()> {
-        self.plain.remove(&number);
-        self.store.delete(&self.path(number, compact)).await
+    /// Gives every line of a file to `each`, holding a piece of the file at a time; false when the
+    /// file is torn.
+    async fn scan(
+        &self,
+        number: u64,
+        compact: bool,
+        mut each: impl FnMut(LogEntry),
+    ) -> Result<bool> {
+        let path = self.path(number, compact);
+        let mut lines = LineReader::new(self.store.as_ref(), &path);
+        if lines.next().await?.as_deref() != Some(b"v1") {
+            return Ok(false);
+        }
+        while let Some(line) = lines.next().await? {
+            match decode_line(&line) {
+                Some(entry) => each(entry),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The lines of a file that belong to its own entry. A compacted file holds them last, so that
+    /// one that was cut short has none, or too few.
+    async fn own(&self, number: u64, compact: bool) -> Result<Own> {
+        if self.store.stat(&self.path(number, compact)).await?.is_none() {
+            return Ok(Own::Absent);
+        }
+        let mut own = Vec::new();
+        let whole = self
+            .scan(number, compact, |entry| {
+                if !compact || entry.batch_id == number {
+                    own.push(entry);
+                }
+            })
+            .await?;
+        Ok(if whole && !own.is_empty() { Own::Lines(own) } else { Own::Torn })
     }
 
     /// Adds the entry after the latest.
     pub(crate) async fn add(&mut self, number: u64, entries: &[LogEntry]) -> Result<Added> {
-        let compact = (number + 1).is_multiple_of(self.interval);
-        let (text, durability) = if compact {
-            let mut all = self.before(number).await?;
-            all.extend_from_slice(entries);
-            (encode(&all)?, Durability::Now)
-        } else {
-            (encode(entries)?, Durability::Later)
-        };
+        let compact = compact_interval::compacts(number, self.interval);
         let path = self.path(number, compact);
-        let bytes = Bytes::from(text);
-        loop {
-            let found = match self.store.create(&path, bytes.clone(), durability).await {
-                Ok(Created::New) => break,
-                Ok(Created::Exists(found)) => found,
-                Err(CreateError::NotDone(error)) => return Err(error),
-                Err(CreateError::MaybeDone(error)) => match self.store.read(&path).await? {
-                    Some(found) => found,
-                    None => return Err(error),
-                },
+        for _ in 0..TRIES {
+            let created = if compact {
+                self.create_compact(number, entries).await?
+            } else {
+                let bytes = Bytes::from(encode(entries)?);
+                self.store.create(&path, bytes, Durability::Later).await
             };
-            if found == bytes {
-                break;
-            }
-            let other = decode(&found).map(|all| {
-                all.into_iter().filter(|entry| entry.batch_id == number).collect::<Vec<_>>()
-            });
-            match other {
-                Some(other) if !other.is_empty() => {
+            let doubt = match created {
+                Ok(Created::New) => {
                     self.note_there(number, compact);
-                    return Ok(Added::Other(other));
+                    return Ok(Added::Done);
                 }
-                // Torn, and named by no intent.
-                _ => self.store.delete(&path).await?,
+                Ok(Created::Exists(_)) => None,
+                Err(CreateError::NotDone(error)) => return Err(error),
+                Err(CreateError::MaybeDone(error)) => Some(error),
+            };
+            match (self.own(number, compact).await?, doubt) {
+                (Own::Lines(own), _) => {
+                    self.note_there(number, compact);
+                    return Ok(if own == entries { Added::Done } else { Added::Other(own) });
+                }
+                // Named by no intent.
+                (Own::Torn, _) => self.store.delete(&path).await?,
+                (Own::Absent, Some(error)) => return Err(error),
+                (Own::Absent, None) => (),
             }
         }
-        self.note_there(number, compact);
-        Ok(Added::Done)
+        Err(Error::unavailable(format!(
+            "{path} in {} is created and removed by someone else again and again; stop the other \
+             process",
+            self.store.url()
+        )))
     }
 
     fn note_there(&mut self, number: u64, compact: bool) {
         self.latest = self.latest.max(Some(number));
         if compact {
-            self.compacts.insert(number)
+            self.files.compacts.insert(number)
         } else {
-            self.plain.insert(number)
+            self.files.plain.insert(number)
         };
     }
 
-    /// Every entry before a number.
-    async fn before(&self, number: u64) -> Result<Vec<LogEntry>> {
-        let base = self.compacts.range(..number).next_back().copied();
-        let mut all = match base {
-            Some(compact) => {
-                let bytes = self.bytes(compact, true).await?;
-                bytes.as_deref().and_then(decode).ok_or_else(|| self.damaged(compact))?
-            }
-            None => Vec::new(),
+    /// Creates a compacted file: what was prepared, what came since, and the entry's own lines.
+    async fn create_compact(
+        &self,
+        number: u64,
+        entries: &[LogEntry],
+    ) -> Result<std::result::Result<Created, CreateError>> {
+        let mut slot = self.ahead.lock().await;
+        let ahead = slot.take().filter(|ahead| ahead.number == number);
+        let base = self.files.compacts.range(..number).next_back().copied();
+        let mut ahead = match ahead {
+            Some(ahead) => ahead,
+            None => Ahead::start(self.store.as_ref(), &self.folder, number, &self.tag).await?,
         };
-        for one in base.map_or(0, |base| base + 1)..number {
-            let bytes = self.bytes(one, false).await?;
-            all.extend(bytes.as_deref().and_then(decode).ok_or_else(|| self.damaged(one))?);
+        if let Some(through) = number.checked_sub(1) {
+            ahead.copy(self.store.as_ref(), &self.folder, base, through).await?;
         }
-        Ok(all)
+        ahead.close(entries).await
+    }
+
+    /// Goes on with the next compacted file in the background.
+    pub(crate) fn prepare(&mut self) {
+        let Some(latest) = self.latest else { return };
+        let number = compact_interval::next_compact(latest + 1, self.interval);
+        // Far from it a run may well end before, and then the copy was for nothing.
+        let far = number - latest > self.interval.div_ceil(2);
+        if far || self.preparing.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (store, folder) = (Arc::clone(&self.store), self.folder.clone());
+        let (slot, tag) = (Arc::clone(&self.ahead), self.tag.clone());
+        let base = self.files.compacts.last().copied();
+        self.preparing = Some(tokio::spawn(async move {
+            let mut slot = slot.lock().await;
+            let ahead = slot.take().filter(|ahead| ahead.number == number);
+            let brought = async {
+                let mut ahead = match ahead {
+                    Some(ahead) => ahead,
+                    None => Ahead::start(store.as_ref(), &folder, number, &tag).await?,
+                };
+                ahead.copy(store.as_ref(), &folder, base, latest).await?;
+                Ok::<_, Error>(ahead)
+            };
+            match brought.await {
+                Ok(ahead) => *slot = Some(ahead),
+                // The entry that needs it tries again, and says it if that fails too.
+                Err(error) => tracing::warn!(
+                    error = %error.chain(),
+                    "the next compacted log of a file source cannot be prepared yet"
+                ),
+            }
+        }));
     }
 
     /// The entries of numbers `start..end`.
     pub(crate) async fn entries(&self, start: u64, end: u64) -> Result<Vec<LogEntry>> {
         let mut found = Vec::new();
         for number in start..end {
-            if self.plain.contains(&number) {
-                let bytes = self.bytes(number, false).await?;
-                found
-                    .extend(bytes.as_deref().and_then(decode).ok_or_else(|| self.damaged(number))?);
-                continue;
-            }
-            let Some(compact) = self.compacts.range(number..).next().copied() else {
-                return Err(self.damaged(number));
+            let holder = if self.files.plain.contains(&number) {
+                Some((number, false))
+            } else {
+                self.files.compacts.range(number..).next().map(|compact| (*compact, true))
             };
-            let bytes = self.bytes(compact, true).await?;
-            let all = bytes.as_deref().and_then(decode).ok_or_else(|| self.damaged(compact))?;
-            found.extend(all.into_iter().filter(|entry| entry.batch_id == number));
+            let Some((holder, compact)) = holder else {
+                return Err(self.damaged(number, false));
+            };
+            let before = found.len();
+            let whole = self
+                .scan(holder, compact, |entry| {
+                    if !compact || entry.batch_id == number {
+                        found.push(entry);
+                    }
+                })
+                .await?;
+            if !whole || found.len() == before {
+                return Err(self.damaged(holder, compact));
+            }
         }
         Ok(found)
     }
 
-    /// Deletes files that a compacted one older than `keep` entries replaces.
-    pub(crate) async fn purge(&mut self, keep: u64) -> Result<()> {
-        let Some(limit) = self.latest.and_then(|latest| latest.checked_sub(keep)) else {
-            return Ok(());
-        };
-        let Some(base) = self.compacts.range(..=limit).next_back().copied() else { return Ok(()) };
-        for number in self.plain.range(..base).copied().collect::<Vec<_>>() {
-            self.remove(number, false).await?;
+    /// What is to be synced and what may be deleted then. `needed` is the newest entry that intents
+    /// about to be purged remember; compacted files older than `keep` entries replace what is
+    /// before them.
+    pub(crate) fn upkeep(&self, needed: Option<u64>, keep: u64) -> Upkeep {
+        upkeep::plan(&self.files, self.latest, needed, keep, &self.durable)
+    }
+
+    /// The paths of files, by number and whether they are compacted.
+    pub(crate) fn paths(&self, files: &[(u64, bool)]) -> Vec<String> {
+        files.iter().map(|(number, compact)| self.path(*number, *compact)).collect()
+    }
+
+    /// Files were made durable.
+    pub(crate) fn synced(&mut self, upkeep: &Upkeep) {
+        self.durable.add(upkeep);
+    }
+
+    /// Files were deleted.
+    pub(crate) fn deleted(&mut self, files: &[(u64, bool)]) {
+        for (number, compact) in files {
+            let files = if *compact { &mut self.files.compacts } else { &mut self.files.plain };
+            files.remove(number);
         }
-        for number in self.compacts.range(..base).copied().collect::<Vec<_>>() {
-            self.store.delete(&self.path(number, true)).await?;
-            self.compacts.remove(&number);
-        }
-        Ok(())
     }
 }

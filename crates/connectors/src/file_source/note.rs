@@ -82,24 +82,22 @@ impl Note {
 /// The text of a log file.
 pub(crate) fn encode(entries: &[LogEntry]) -> Result<String> {
     let mut text = "v1".to_owned();
-    for entry in entries {
-        text.push('\n');
-        text.push_str(
-            &serde_json::to_string(entry).map_err(|error| {
-                Error::internal("a log line could not be written").because(error)
-            })?,
-        );
-    }
+    entries.iter().try_for_each(|entry| encode_line(&mut text, entry))?;
     Ok(text)
 }
 
-/// The entries of a log file; `None` if the text is torn.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<LogEntry>> {
-    let mut lines = std::str::from_utf8(bytes).ok()?.split('\n');
-    if lines.next() != Some("v1") {
-        return None;
-    }
-    lines.map(|line| serde_json::from_str(line).ok()).collect()
+/// Adds a line: a newline stands before each, none after the last, as Spark writes it.
+pub(crate) fn encode_line(text: &mut String, entry: &LogEntry) -> Result<()> {
+    let line = serde_json::to_string(entry)
+        .map_err(|error| Error::internal("a log line could not be written").because(error))?;
+    text.push('\n');
+    text.push_str(&line);
+    Ok(())
+}
+
+/// The entry of a line; `None` if the line is torn.
+pub(crate) fn decode_line(line: &[u8]) -> Option<LogEntry> {
+    serde_json::from_slice(line).ok()
 }
 
 /// The log number of an offset: `{"logOffset":5}`, or a bare `5`.

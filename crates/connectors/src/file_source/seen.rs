@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Files that were taken, by path or by name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SeenFiles {
     by_key: HashMap<String, i64>,
     max_age_ms: i64,

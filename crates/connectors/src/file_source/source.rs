@@ -4,9 +4,11 @@ use super::clean::Cleaner;
 use super::define::Definition;
 use super::input::{Tolerance, local, verify};
 use super::listing::{Found, Places};
+use super::log::recover::Intended;
 use super::log::{Added, SourceLog};
 use super::manifest;
 use super::note::{ChosenFile, Note, parse_offset};
+use super::released::Released;
 use super::seen::SeenFiles;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{LatestOffset, ReadLimit, ScanRequest, Source, SourceContext};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{CreateError, Created, Durability, Store};
-use onefold_types::{BatchId, Error, Offset, OffsetRange, Result};
+use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,6 +85,7 @@ struct State {
     manifest: Option<bool>,
     /// Numbers of the side files that hold long notes.
     side: BTreeSet<u64>,
+    released: Released,
 }
 
 /// The source of one query.
@@ -122,6 +125,37 @@ async fn noted(store: &dyn Store, text: &str) -> Result<Vec<ChosenFile>> {
     }
 }
 
+/// What the retained intents tell of the log, and which of their entries grow old.
+async fn remembered(context: &SourceContext) -> Result<(Intended, Released)> {
+    let mut intended = Intended::default();
+    let mut released = Released::default();
+    for (at, (batch, range)) in context.history.iter().enumerate() {
+        let (start, end) = numbers(range)?;
+        if at == 0 {
+            released.before_start(batch.0.saturating_sub(1), start.checked_sub(1));
+        }
+        released.before_start(batch.0, end.checked_sub(1));
+        intended.newest = intended.newest.max(end.checked_sub(1));
+        let Some(text) = &range.note else { continue };
+        let files = match noted(context.checkpoint.as_ref(), text).await {
+            Ok(files) => files,
+            // Its side file was purged before the intent; then the log holds the entry.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(batch = batch.0, error = %error.chain(), "a note is left aside");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for file in files {
+            let files = intended.notes.entry(file.batch_id).or_default();
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    }
+    Ok((intended, released))
+}
+
 impl FileSource {
     /// Adopts what the checkpoint says.
     pub(crate) async fn open(
@@ -129,43 +163,12 @@ impl FileSource {
         context: SourceContext,
     ) -> Result<FileSource> {
         let options = &definition.choice;
-        let mut seen = SeenFiles::new(options.max_age_ms, options.names_only);
-        let mut notes: BTreeMap<u64, Vec<ChosenFile>> = BTreeMap::new();
-        for (_, range) in &context.history {
-            if let Some(text) = &range.note {
-                for file in noted(context.checkpoint.as_ref(), text).await? {
-                    let files = notes.entry(file.batch_id).or_default();
-                    if !files.contains(&file) {
-                        files.push(file);
-                    }
-                }
-            }
-        }
-        let intended = context
-            .history
-            .last()
-            .and_then(|(_, range)| range.end.as_ref())
-            .map(|end| parse_offset(end.json()))
-            .transpose()?;
+        let seen = SeenFiles::new(options.max_age_ms, options.names_only);
+        let (intended, released) = remembered(&context).await?;
         let interval =
             conf_count(&context, "spark.sql.streaming.fileSource.log.compactInterval", 10);
-        let log = SourceLog::open(
-            Arc::clone(&context.checkpoint),
-            context.log_folder.clone(),
-            interval,
-            intended,
-            &notes,
-            |entry| seen.add(&entry.path, entry.timestamp),
-        )
-        .await?;
-        if intended > log.latest() {
-            return Err(Error::corrupt(format!(
-                "the newest intent names entry {} of {}, which is not there; run `onefold \
-                 checkpoint verify`",
-                intended.unwrap_or(0),
-                context.log_folder
-            )));
-        }
+        let (store, folder) = (Arc::clone(&context.checkpoint), context.log_folder.clone());
+        let (log, mut seen) = SourceLog::open(store, folder, interval, &intended, seen).await?;
         seen.purge();
         let zone = definition.zone(&context.conf)?;
         let cleaner = definition.cleaner()?;
@@ -184,6 +187,7 @@ impl FileSource {
             recent: BTreeMap::new(),
             manifest: None,
             side,
+            released,
         };
         Ok(FileSource {
             id,
@@ -424,6 +428,11 @@ impl Source for FileSource {
 
     async fn release(&self, range: &OffsetRange) -> Result<()> {
         let (start, end) = numbers(range)?;
+        {
+            let mut state = self.state.lock().await;
+            state.released.batch(end.checked_sub(1));
+            state.log.prepare();
+        }
         if let Some(cleaner) = &self.cleaner {
             let files = self.recorded(range).await?;
             let cleaner = cleaner.clone();
@@ -440,15 +449,33 @@ impl Source for FileSource {
         Ok(())
     }
 
+    /// Runs beside batches, so that the state is not held while the disk works.
     async fn retain(&self, _keep_from: BatchId) -> Result<()> {
-        let mut state = self.state.lock().await;
-        // Twice as many, since a batch may take two entries.
-        let limit = state.log.latest().and_then(|n| n.checked_sub(self.keep.saturating_mul(2)));
-        while let Some(number) = state.side.first().copied().filter(|n| Some(*n) < limit) {
-            self.checkpoint.delete(&format!("_onefold/sources/{}/{number}", self.id)).await?;
-            state.side.remove(&number);
+        let (upkeep, sync, delete, side) = {
+            let mut state = self.state.lock().await;
+            // Half as many, so that it matters little how batches are counted.
+            let needed = state.released.older_than(self.keep / 2);
+            let upkeep = state.log.upkeep(needed, self.keep);
+            // Twice as many, since a batch may take two entries.
+            let limit = state.log.latest().and_then(|n| n.checked_sub(self.keep.saturating_mul(2)));
+            let old = |number: &u64| limit.is_some_and(|limit| *number < limit);
+            let side: Vec<u64> = state.side.iter().copied().take_while(old).collect();
+            let (sync, delete) = (state.log.paths(&upkeep.sync), state.log.paths(&upkeep.delete));
+            (upkeep, sync, delete, side)
+        };
+        if !sync.is_empty() {
+            self.checkpoint.sync(&sync).await?;
         }
-        state.log.purge(self.keep).await
+        self.state.lock().await.log.synced(&upkeep);
+        let side_path = |number: &u64| format!("_onefold/sources/{}/{number}", self.id);
+        let gone: Vec<String> = delete.into_iter().chain(side.iter().map(side_path)).collect();
+        if !gone.is_empty() {
+            self.checkpoint.delete_all(&gone).await?;
+        }
+        let mut state = self.state.lock().await;
+        state.log.deleted(&upkeep.delete);
+        state.side.retain(|number| !side.contains(number));
+        Ok(())
     }
 }
 

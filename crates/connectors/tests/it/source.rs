@@ -1,4 +1,8 @@
-//! The file source through its contract: what it reads, and what a restart finds.
+//! The sources through their contract: what they read, and what a restart finds.
+
+mod log;
+#[allow(dead_code, reason = "the next tests use it")]
+mod rig;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};

@@ -32,8 +32,12 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    /// Deletes, oldest first: prepared, commits, intents. Failures leave garbage at most.
+    /// Deletes, oldest first: prepared, commits, intents. Failures leave garbage at most. The
+    /// sources go first: what only a note remembers must not go with it.
     pub(crate) async fn run(self) -> Result<()> {
+        for source in &self.sources {
+            source.retain(self.keep_from).await?;
+        }
         for batch in self.gone_before.0..self.keep_from.0 {
             let batch = BatchId(batch);
             if let Some(generation) = self.prepared_by {
@@ -43,11 +47,7 @@ impl Purge {
             crash_point(CrashPoint::PurgeDuring);
             self.store.delete(&intent_path(batch)).await?;
         }
-        self.sink.retain(self.keep_from).await?;
-        for source in &self.sources {
-            source.retain(self.keep_from).await?;
-        }
-        Ok(())
+        self.sink.retain(self.keep_from).await
     }
 }
 

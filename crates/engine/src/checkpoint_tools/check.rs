@@ -230,7 +230,8 @@ fn check_order(contents: &Contents, findings: &mut Findings) {
 }
 
 /// A file source's log holds every entry up to the one that the newest intent names, itself or
-/// through a compacted one. The newest may be missing if the intent's note can make it again.
+/// through a compacted one. Those may be missing that the notes of intents can make again: entries
+/// are not synced before the intents that remember them are purged.
 fn check_source_log(contents: &Contents, id: &str, log: &SourceLog, findings: &mut Findings) {
     for (number, entry) in &log.entries {
         if let Some(Ok(text)) = &entry.content
@@ -241,18 +242,21 @@ fn check_source_log(contents: &Contents, id: &str, log: &SourceLog, findings: &m
     }
     let numbers: BTreeSet<u64> = log.entries.keys().copied().collect();
     let compact = log.entries.iter().rev().find(|(_, entry)| entry.compact).map(|(n, _)| *n);
-    let named = contents
-        .intents
-        .values()
-        .filter_map(Record::ok)
-        .filter_map(|intent| Some((log_offset(intent, id)?, intent.notes.contains_key(id))))
-        .max();
-    let Some((last, noted)) = named else { return };
+    let mut noted: BTreeSet<u64> = BTreeSet::new();
+    let mut named = None;
+    for intent in contents.intents.values().filter_map(Record::ok) {
+        let Some(end) = log_offset(intent, id) else { continue };
+        if intent.notes.contains_key(id) {
+            noted.extend(named.map_or(end, |before: u64| before + 1)..=end);
+        }
+        named = named.max(Some(end));
+    }
+    let Some(last) = named else { return };
     let first = compact.unwrap_or(0);
     let missing: Vec<u64> = (first..=last).filter(|n| !numbers.contains(n)).take(5).collect();
     for number in missing {
         let path = format!("sources/{id}/{number}");
-        if number == last && noted {
+        if noted.contains(&number) {
             findings.remark(path, "is not there yet: a restart makes it again from the intent");
         } else {
             findings.problem(
