@@ -1,0 +1,22 @@
+//! Versioned keyed state of streaming operators.
+//!
+//! An operator declares its [`families`](FamilySpec) of key-value rows in an [`OperatorSpec`]. In
+//! a batch it opens the [`PartitionState`] of each of its partitions from the batch's
+//! [`BatchState`]; what it writes is seen by itself at once and by nobody else until the batch is
+//! over.
+//!
+//! # Invariants
+//! - Version `v` of the state is what batch `v - 1` left; version 0 is empty.
+//! - Keys and values are bytes. Keys of one family compare bytewise; an operator encodes them so
+//!   that equal keys have equal bytes and ordered scans have a meaning.
+//! - Every row belongs to one of [`KEY_GROUPS`] key groups, chosen by the operator from the
+//!   grouping key alone ([`key_group`]); key groups map onto partitions ([`partition_of`]), so that
+//!   the number of partitions may change at any restart without a rewrite.
+
+mod access;
+mod groups;
+mod spec;
+
+pub use access::{BatchState, PartitionState, StateRow};
+pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
+pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
