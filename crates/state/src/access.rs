@@ -14,6 +14,9 @@ pub struct StateRow {
     pub value: Box<[u8]>,
 }
 
+/// Takes the key group, key and value of a row.
+pub type RowVisitor<'a> = dyn FnMut(KeyGroup, &[u8], &[u8]) -> Result<()> + 'a;
+
 /// The state that one batch works on: the version it starts from plus its own writes.
 pub trait BatchState: Debug + Send + Sync {
     /// How many partitions the state of a keyed operator has in this run.
@@ -64,11 +67,7 @@ pub trait PartitionState: Debug + Send {
     ) -> Result<Vec<StateRow>>;
 
     /// Gives every row of a family to `each`, in no order. Writing meanwhile is not possible.
-    fn for_each(
-        &mut self,
-        family: usize,
-        each: &mut dyn FnMut(KeyGroup, &[u8], &[u8]) -> Result<()>,
-    ) -> Result<()>;
+    fn for_each(&mut self, family: usize, each: &mut RowVisitor<'_>) -> Result<()>;
 
     /// How many rows a family has, own writes included.
     fn rows(&self, family: usize) -> u64;

@@ -17,6 +17,6 @@ mod access;
 mod groups;
 mod spec;
 
-pub use access::{BatchState, PartitionState, StateRow};
+pub use access::{BatchState, PartitionState, RowVisitor, StateRow};
 pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
 pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
