@@ -74,7 +74,17 @@ pub static SETTINGS: &[OptionSpec] = &[
         "refuses to start a query that is not exactly-once",
     )
     .default("false"),
+    OptionSpec::new(
+        TIME_ZONE,
+        OptionKind::Text,
+        "zone of dates and times without one; only UTC so far",
+    )
+    .default("UTC"),
 ];
+
+const TIME_ZONE: &str = "spark.sql.session.timeZone";
+/// Names of UTC.
+const UTC: &[&str] = &["UTC", "Etc/UTC", "UT", "GMT", "Etc/GMT", "Z", "+00:00"];
 
 static TABLES: &[&[OptionSpec]] = &[SETTINGS];
 
@@ -91,7 +101,7 @@ impl RuntimeConf {
     /// Invalid, when the engine knows the setting and the value is not of its kind.
     pub fn set(&self, name: impl Into<String>, value: impl Into<String>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
-        check(&name, &value)?;
+        let value = checked(&name, value)?;
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
         Ok(())
     }
@@ -118,11 +128,24 @@ impl RuntimeConf {
     }
 }
 
-fn check(name: &str, value: &str) -> Result<()> {
+/// The value as it is kept.
+fn checked(name: &str, value: String) -> Result<String> {
     if SETTINGS.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
-        Options::check("the session", TABLES, OptionMap::new().with(name, value))?;
+        Options::check("the session", TABLES, OptionMap::new().with(name, value.as_str()))?;
     }
-    Ok(())
+    if !name.eq_ignore_ascii_case(TIME_ZONE) {
+        return Ok(value);
+    }
+    // Functions on dates and times know no other zone yet, and silently wrong times are worse than
+    // none.
+    if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(value.trim())) {
+        return Ok("UTC".to_owned());
+    }
+    Err(Error::invalid(format!(
+        "{TIME_ZONE} `{value}` is not supported yet: dates and times are computed in UTC; leave the \
+         setting out or set it to UTC, and give a source the option timeZone if its times are in \
+         another zone"
+    )))
 }
 
 /// The settings of one query, fixed at its start.
@@ -135,7 +158,7 @@ impl Conf {
     /// The same with settings of the query itself.
     pub(crate) fn with(mut self, own: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
         for (name, value) in own {
-            check(&name, &value)?;
+            let value = checked(&name, value)?;
             self.values.insert(name, value);
         }
         Ok(self)
@@ -183,5 +206,17 @@ mod tests {
         conf.set("spark.sql.shuffle.partitions", "7").unwrap();
         assert_eq!(conf.get("spark.sql.shuffle.partitions").as_deref(), Some("7"));
         assert_eq!(conf.snapshot().duration_ms("onefold.retry.initialBackoff").unwrap(), 1_000);
+    }
+
+    #[test]
+    fn a_time_zone_other_than_utc_is_refused_by_name() {
+        let conf = RuntimeConf::default();
+        assert_eq!(conf.get(TIME_ZONE).as_deref(), Some("UTC"));
+        conf.set(TIME_ZONE, "Etc/UTC").unwrap();
+        assert_eq!(conf.get(TIME_ZONE).as_deref(), Some("UTC"));
+        let error = conf.set(TIME_ZONE, "Europe/Paris").unwrap_err();
+        assert!(error.to_string().contains("timeZone `Europe/Paris`"), "{error}");
+        let own = [("spark.sql.session.timezone".to_owned(), "+02:00".to_owned())];
+        assert!(conf.snapshot().with(own).is_err());
     }
 }

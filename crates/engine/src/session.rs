@@ -90,7 +90,7 @@ impl SessionBuilder {
             conf.set(name, value)?;
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let context = context(&conf, self.threads.unwrap_or(processors))?;
+        let context = context(self.threads.unwrap_or(processors))?;
         let inner = SessionInner {
             connectors: self.connectors,
             conf,
@@ -104,18 +104,16 @@ impl SessionBuilder {
     }
 }
 
-/// The planner's context: names keep their case, times are in the session's zone.
-fn context(conf: &RuntimeConf, partitions: usize) -> Result<SessionContext> {
-    let zone = conf.get("spark.sql.session.timeZone").unwrap_or_else(|| "UTC".to_owned());
+/// The planner's context: names keep their case, times are in UTC.
+fn context(partitions: usize) -> Result<SessionContext> {
     let mut config = SessionConfig::new()
         .with_target_partitions(partitions.max(1))
         .with_information_schema(true);
     let options = config.options_mut();
     options.sql_parser.enable_ident_normalization = false;
-    options.set("datafusion.execution.time_zone", &zone).map_err(|error| {
-        Error::invalid(format!("spark.sql.session.timeZone `{zone}` is no time zone"))
-            .because(error)
-    })?;
+    options
+        .set("datafusion.execution.time_zone", "UTC")
+        .map_err(|error| Error::internal("the planner does not know UTC").because(error))?;
     let context = SessionContext::new_with_config(config);
     onefold_plan::functions::register(&context)?;
     Ok(context)

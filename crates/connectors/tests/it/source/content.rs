@@ -1,0 +1,232 @@
+//! What the formats make of the bytes of a file.
+
+use super::rig::{Rig, ids, rows, texts};
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimestampMicrosecondType};
+use onefold_connectors::file_source;
+use onefold_types::ErrorKind;
+use std::fs;
+use std::sync::Arc;
+
+/// Options by name and value.
+type Given = &'static [(&'static str, &'static str)];
+type Found = &'static [Option<&'static str>];
+
+fn with_corrupt() -> SchemaRef {
+    let mut fields: Vec<_> = super::rig::schema().fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("_corrupt_record", DataType::Utf8, true)));
+    Arc::new(Schema::new(fields))
+}
+
+fn column(name: &str, kind: DataType) -> Option<SchemaRef> {
+    Some(Arc::new(Schema::new(vec![Field::new(name, kind, true)])))
+}
+
+fn numbers(batches: &[RecordBatch]) -> Vec<Option<i64>> {
+    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().iter()).collect()
+}
+
+fn times(batches: &[RecordBatch], column: usize) -> Vec<Option<i64>> {
+    let of = |batch: &RecordBatch| {
+        batch.column(column).as_primitive::<TimestampMicrosecondType>().iter().collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(of).collect()
+}
+
+#[tokio::test]
+async fn malformed_lines_become_nulls_and_a_changed_file_is_named() {
+    let mut rig = Rig::new(&file_source::JSON).schema(Some(with_corrupt()));
+    let lines = "\u{feff}{\"id\":1,\"text\":5.0,\"at\":\"1970-01-01T00:00:01Z\"}\r\n\n\
+                 {\"id\":\"2\"}\n{\"id\":3.5}\n{\"id\":99999999999999999999}\n[{\"id\":6},{\"id\":7}]\n{\"id\":8";
+    let path = rig.file("f.json", lines);
+    rig.file("empty.json", "");
+    let source = rig.open().await.unwrap();
+    let range = rig.plan(source.as_ref()).await.unwrap().unwrap();
+    let batches = rows(source.as_ref(), &range, &[0, 1, 2, 3]).await.unwrap();
+    assert_eq!(numbers(&batches), [Some(1), None, None, None, Some(6), Some(7), None]);
+    assert_eq!(texts(&batches, 1)[0].as_deref(), Some("5.0"));
+    assert_eq!(times(&batches, 2)[0], Some(1_000_000));
+    let raw = texts(&batches, 3);
+    assert_eq!((raw[0].as_deref(), raw[1].as_deref()), (None, Some("{\"id\":\"2\"}")));
+    assert_eq!(raw[6].as_deref(), Some("{\"id\":8"));
+    fs::write(path, "{}").unwrap();
+    let error = rows(source.as_ref(), &range, &[0]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("allowChangedFiles"), "{error}");
+}
+
+#[tokio::test]
+async fn malformed_records_are_dropped_or_stop_the_query() {
+    let lines = "{\"id\":1,\"text\":\"a\"}\n{\"id\":2,\"te\n{\"id\":3}\n";
+    let mut drop = Rig::new(&file_source::JSON).with("mode", "dropMalformed");
+    drop.file("f.json", lines);
+    assert_eq!(ids(&drop.rows(&[0, 1]).await.unwrap()), [1, 3]);
+    let mut fail = Rig::new(&file_source::JSON).with("mode", "FAILFAST");
+    fail.file("f.json", lines);
+    let error = fail.rows(&[0]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("f.json line 2 is malformed"), "{error}");
+    let mut other = Rig::new(&file_source::JSON).with("columnNameOfCorruptRecord", "text");
+    other.file("f.json", lines);
+    assert_eq!(texts(&other.rows(&[0, 1]).await.unwrap(), 1)[1].as_deref(), Some("{\"id\":2,\"te"));
+}
+
+#[tokio::test]
+async fn json_beyond_the_standard_is_read_where_it_is_allowed() {
+    let cases = [
+        ("allowComments", "false", "true", "{/* c */\"id\":1}"),
+        ("allowUnquotedFieldNames", "false", "true", "{id:1}"),
+        ("allowSingleQuotes", "false", "true", "{'id':1}"),
+        ("allowNumericLeadingZeros", "false", "true", "{\"id\":001}"),
+        ("allowBackslashEscapingAnyCharacter", "false", "true", "{\"id\":1,\"text\":\"\\q\"}"),
+        ("allowUnquotedControlChars", "false", "true", "{\"id\":1,\"text\":\"\t\"}"),
+        ("allowNonNumericNumbers", "false", "true", "{\"id\":1,\"text\":NaN}"),
+    ];
+    for (option, no, yes, line) in cases {
+        for (value, wanted) in [(no, None), (yes, Some(1))] {
+            let mut rig = Rig::new(&file_source::JSON).with(option, value);
+            rig.file("f.json", line);
+            assert_eq!(numbers(&rig.rows(&[0]).await.unwrap()), [wanted], "{option}={value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_json_document_may_span_lines() {
+    let mut rig = Rig::new(&file_source::JSON).with("multiLine", "true");
+    rig.file("a.json", "\u{feff}[\n {\"id\": 1},\n {\"id\": 2,\n  \"text\": \"x\"}\n]\n");
+    rig.file("b.json", "{\n \"id\": 3\n}\n");
+    rig.file("empty.json", "\n");
+    let mut found = ids(&rig.rows(&[0]).await.unwrap());
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3]);
+    let mut rig = Rig::new(&file_source::JSON).with("lineSep", "|");
+    rig.file("a.json", "{\"id\":1}|{\"id\":\n2}|");
+    assert_eq!(ids(&rig.rows(&[0]).await.unwrap()), [1, 2]);
+}
+
+#[tokio::test]
+async fn csv_reads_quotes_header_and_short_records_in_partition_folders() {
+    let csv = || {
+        let rig = Rig::new(&file_source::CSV).with("header", "true");
+        rig.file("day=7/f.csv", "id,text,at\n1,\"a,\\\"b\",1970-01-01 00:00:01\n\n2\nx,y,\n");
+        rig
+    };
+    let batches = csv().rows(&[0, 1, 3, 4]).await.unwrap();
+    assert_eq!(numbers(&batches), [Some(1), Some(2), None]);
+    assert_eq!(texts(&batches, 1)[0].as_deref(), Some("a,\"b"));
+    assert_eq!(batches[0].schema().field(2).data_type(), &DataType::Int32);
+    let names = batches[0].column(3).as_struct().column(1).as_string::<i32>().clone();
+    assert_eq!(names.value(2), "f.csv");
+    let mut dropping = csv().with("mode", "DROPMALFORMED");
+    assert_eq!(numbers(&dropping.rows(&[0]).await.unwrap()), [Some(1)]);
+}
+
+#[tokio::test]
+async fn csv_options_mean_what_they_mean_in_spark() {
+    let cases: [(Given, &str, Found); 12] = [
+        (&[("sep", ";")], "1;a,b;", &[Some("a,b")]),
+        (&[("delimiter", "\\t")], "1\ta b\t", &[Some("a b")]),
+        (&[("sep", "||")], "1||a|b||", &[Some("a|b")]),
+        (&[("quote", "'")], "1,'a,b',", &[Some("a,b")]),
+        (&[("quote", "")], "1,\"a\",", &[Some("\"a\"")]),
+        (&[("escape", "\"")], "1,\"a\"\"b\",", &[Some("a\"b")]),
+        (&[("nullValue", "NA")], "1,NA,\n2,,", &[None, Some("")]),
+        (&[("emptyValue", "E")], "1,\"\",", &[Some("E")]),
+        (&[("comment", "#")], "# no\n1,a,", &[Some("a")]),
+        (&[("ignoreLeadingWhiteSpace", "true")], "1,  a ,", &[Some("a ")]),
+        (&[("ignoreTrailingWhiteSpace", "true")], "1, a  ,", &[Some(" a")]),
+        (&[("multiLine", "true")], "1,\"a\nb\",\n2,c,\n", &[Some("a\nb"), Some("c")]),
+    ];
+    for (options, text, wanted) in cases {
+        let mut rig = Rig::new(&file_source::CSV);
+        for (name, value) in options {
+            rig = rig.with(name, value);
+        }
+        rig.file("f.csv", text);
+        let found = texts(&rig.rows(&[0, 1]).await.unwrap(), 1);
+        let found: Vec<Option<&str>> = found.iter().map(Option::as_deref).collect();
+        assert_eq!(found, wanted, "{options:?}");
+    }
+    let mut strict =
+        Rig::new(&file_source::CSV).with("header", "true").with("enforceSchema", "false");
+    strict.file("f.csv", "id,other,at\n1,a,\n");
+    let error = strict.rows(&[0]).await.unwrap_err();
+    assert!(error.to_string().contains("the header of"), "{error}");
+    for (name, value) in [("quote", "ab"), ("sep", ""), ("comment", "//")] {
+        let error = Rig::new(&file_source::CSV).with(name, value).define().await.unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn text_is_lines_or_whole_files() {
+    let cases: [(Given, &[&str]); 3] = [
+        (&[], &["a", "", "b;c", "d"]),
+        (&[("wholetext", "true")], &["a\r\n\nb;c\rd"]),
+        (&[("lineSep", ";")], &["a\r\n\nb", "c\rd"]),
+    ];
+    for (options, wanted) in cases {
+        let mut rig = Rig::new(&file_source::TEXT).schema(None);
+        for (name, value) in options {
+            rig = rig.with(name, value);
+        }
+        rig.file("f.txt", "a\r\n\nb;c\rd");
+        let found = texts(&rig.rows(&[0]).await.unwrap(), 0);
+        assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), wanted, "{options:?}");
+    }
+    let two = Rig::new(&file_source::TEXT).define().await.unwrap_err();
+    assert!(two.to_string().contains("one column"), "{two}");
+}
+
+#[tokio::test]
+async fn binary_files_are_rows_of_facts_and_bytes() {
+    let mut rig = Rig::new(&file_source::BINARY_FILE).schema(None);
+    let path = rig.file("a b.bin", b"\x00\xff\n");
+    super::rig::touch(&path, 5);
+    let batches = rig.rows(&[0, 1, 2, 3]).await.unwrap();
+    let wanted = format!("file:{}/a%20b.bin", rig.folder.path().display());
+    assert_eq!(texts(&batches, 0), [Some(wanted)]);
+    assert_eq!(times(&batches, 1), [Some(5_000_000)]);
+    assert_eq!(batches[0].column(2).as_primitive::<Int64Type>().value(0), 3);
+    assert_eq!(batches[0].column(3).as_binary::<i32>().value(0), b"\x00\xff\n");
+}
+
+fn parquet_file(rig: &Rig, name: &str, batch: &RecordBatch) {
+    use parquet::arrow::ArrowWriter;
+    let path = rig.file(name, "");
+    let mut writer =
+        ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn int_batch(name: &str, values: Vec<Option<i32>>) -> RecordBatch {
+    let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Int32, true)]));
+    RecordBatch::try_new(schema, vec![Arc::new(Int32Array::from(values))]).unwrap()
+}
+
+#[tokio::test]
+async fn parquet_reads_missing_columns_as_null_and_numbers_rows() {
+    let mut rig = Rig::new(&file_source::PARQUET);
+    parquet_file(&rig, "a.parquet", &int_batch("ID", vec![Some(5), None, Some(6)]));
+    parquet_file(&rig, "empty.parquet", &int_batch("ID", vec![]));
+    let batches = rig.rows(&[0, 1, 3]).await.unwrap();
+    assert_eq!(numbers(&batches), [Some(5), None, Some(6)]);
+    assert_eq!(batches[0].column(1).null_count(), 3);
+    let numbers = batches[0].column(2).as_struct().column(6).as_primitive::<Int64Type>().clone();
+    assert_eq!(numbers.values().to_vec(), [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_column_that_differs_between_files_is_widened_or_named() {
+    let mut rig = Rig::new(&file_source::PARQUET).schema(column("id", DataType::Int64));
+    parquet_file(&rig, "a.parquet", &int_batch("id", vec![Some(1)]));
+    let text = Schema::new(vec![Field::new("id", DataType::Utf8, true)]);
+    let texts = Arc::new(arrow::array::StringArray::from(vec!["x"]));
+    parquet_file(&rig, "b.parquet", &RecordBatch::try_new(Arc::new(text), vec![texts]).unwrap());
+    let error = rig.rows(&[0]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("column `id`"), "{error}");
+    assert!(error.to_string().contains("b.parquet"), "{error}");
+}
