@@ -8,7 +8,7 @@ use super::lines::{Line, for_each_line};
 use super::note::ChosenFile;
 use super::rows::{Emit, Mode, Rows, batch_of};
 use arrow::array::{ArrayRef, Int64Array, StringBuilder, new_null_array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use onefold_types::{Error, ErrorKind, Result};
 use parquet::arrow::ProjectionMask;
@@ -97,7 +97,7 @@ impl FormatReader {
             FormatReader::Text { whole, separator } => {
                 text(input.reader()?, *whole, separator.as_deref(), wanted, emit)
             }
-            FormatReader::Parquet => parquet(input, wanted, emit),
+            FormatReader::Parquet => parquet(input, &file.path, wanted, emit),
             FormatReader::BinaryFile => binary(input, file, wanted, emit),
         }
     }
@@ -164,7 +164,7 @@ fn text(
     Ok(())
 }
 
-fn parquet(input: &Input, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
+fn parquet(input: &Input, path: &str, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
     let damaged = |error| Error::corrupt("it is not a whole Parquet file").because(error);
     let file = input.file().try_clone().map_err(unpacked)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
@@ -195,7 +195,7 @@ fn parquet(input: &Input, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
         for (place, field) in places.iter().zip(wanted.schema.fields()) {
             let at = place.and_then(|place| sorted.binary_search(&place).ok());
             columns.push(match at.and_then(|at| batch.columns().get(at)) {
-                Some(column) => fitted(column, field.name(), field.data_type())?,
+                Some(column) => fitted(column, path, field)?,
                 None => new_null_array(field.data_type(), count),
             });
         }
@@ -215,9 +215,9 @@ fn parquet(input: &Input, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
 }
 
 /// Widens a column to the type wanted. What could lose or change values is refused, as in Spark.
-fn fitted(column: &ArrayRef, name: &str, wanted: &arrow::datatypes::DataType) -> Result<ArrayRef> {
+fn fitted(column: &ArrayRef, path: &str, field: &Field) -> Result<ArrayRef> {
     use arrow::datatypes::DataType as D;
-    let there = column.data_type();
+    let (name, there, wanted) = (field.name(), column.data_type(), field.data_type());
     let width = |kind: &D| match kind {
         D::Int8 => Some(1),
         D::Int16 => Some(2),
@@ -241,18 +241,21 @@ fn fitted(column: &ArrayRef, name: &str, wanted: &arrow::datatypes::DataType) ->
         || matches!(there, D::Dictionary(..));
     if !fits {
         return Err(Error::invalid(format!(
-            "column `{name}` is {there} in the file, but {wanted} in the schema; give the column \
+            "column `{name}` is {there} in {path}, but {wanted} in the schema; give the column \
              a type that holds both, or read the files apart"
         )));
     }
     let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
     arrow::compute::cast_with_options(column, wanted, &options).map_err(|error| {
-        Error::invalid(format!("column `{name}` does not fit {wanted}")).because(error)
+        Error::invalid(format!(
+            "column `{name}` of {path} does not fit {wanted}; give the column another type"
+        ))
+        .because(error)
     })
 }
 
 fn with_row_index(wanted: &Wanted, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::{DataType, Schema};
     let mut fields: Vec<_> = wanted.schema.fields().iter().cloned().collect();
     fields.push(Arc::new(Field::new("row_index", DataType::Int64, true)));
     batch_of(&Arc::new(Schema::new(fields)), columns, rows)

@@ -2,28 +2,19 @@
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use onefold_connector::{
-    Clock, Options, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
+    Options, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
     SourceSpec,
 };
 use onefold_storage::Store;
-use onefold_testkit::MemoryStore;
+use onefold_testkit::{ManualClock, MemoryStore};
 use onefold_types::{BatchId, Error, Offset, OffsetRange, OptionMap, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-#[derive(Debug)]
-pub(crate) struct Still;
-
-impl Clock for Still {
-    fn now_ms(&self) -> i64 {
-        0
-    }
-}
 
 /// The columns that most tests read: `id`, `text`, `at`.
 pub(crate) fn schema() -> SchemaRef {
@@ -44,6 +35,8 @@ pub(crate) struct Rig {
     /// Paths given to `load`; the folder if empty.
     pub(crate) paths: Vec<String>,
     pub(crate) conf: BTreeMap<String, String>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) log_folder: String,
     pub(crate) checkpoint: Arc<dyn Store>,
     pub(crate) memory: MemoryStore,
     pub(crate) intents: Vec<(BatchId, OffsetRange)>,
@@ -59,6 +52,8 @@ impl Rig {
             schema: Some(schema()),
             paths: Vec::new(),
             conf: BTreeMap::new(),
+            clock: Arc::new(ManualClock::new(0)),
+            log_folder: "sources/0".to_owned(),
             checkpoint: Arc::new(memory.clone()),
             memory,
             intents: Vec::new(),
@@ -118,9 +113,9 @@ impl Rig {
         let context = SourceContext {
             query: "6fa0ab59-0d2c-4b1e-9d5c-1f2d3c4b5a69".parse().unwrap(),
             checkpoint: Arc::clone(&self.checkpoint),
-            log_folder: "sources/0".to_owned(),
+            log_folder: self.log_folder.clone(),
             history: self.intents.clone(),
-            clock: Arc::new(Still),
+            clock: Arc::<ManualClock>::clone(&self.clock),
             conf: self.conf.clone(),
         };
         self.define().await?.open(context).await
@@ -190,7 +185,9 @@ pub(crate) async fn rows(
     range: &OffsetRange,
     columns: &[usize],
 ) -> Result<Vec<RecordBatch>> {
-    let context = SessionContext::new();
+    // One partition, so that rows come in the order of their files.
+    let one = SessionConfig::new().with_target_partitions(1);
+    let context = SessionContext::new_with_config(one);
     let state = context.state();
     let projection = columns.to_vec();
     let scan = ScanRequest { projection: Some(&projection), filters: &[], session: &state };
