@@ -21,4 +21,4 @@ pub use local::LocalStore;
 pub use object::{BucketStore, redact};
 pub use open::open;
 pub use record::{Recorded, create_record};
-pub use store::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};
+pub use store::{CreateError, Created, Durability, Entry, PathTest, Staged, StagedWriter, Store};

@@ -6,8 +6,8 @@
 //! name that is taken and not there is tried again.
 //!
 //! A staged file is a multipart upload that is completed when it is revealed: until then no listing
-//! shows it. Uploads that nobody completes or aborts (the process died) cost space until the
-//! bucket's own rule for incomplete uploads removes them; set one.
+//! shows it. Uploads that nobody completes or aborts (the process died) cost space until
+//! [`Store::abort_uploads`] or the bucket's own rule for incomplete uploads ends them; set one.
 //!
 //! # Durability
 //! What the store acknowledged is durable; [`Durability`] makes no difference.
@@ -15,12 +15,14 @@
 mod connect;
 mod reason;
 mod staged;
+mod uploads;
 
 pub(crate) use connect::connect;
 pub use reason::redact;
 
 use crate::location::{check_folder, check_relative, encode_path, join_path, split_path};
 use crate::planted::{Bug, planted};
+use crate::store::PathTest;
 use crate::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +34,7 @@ use onefold_types::{Error, Result};
 use reason::{certainly_not_done, doubt, fault};
 use std::sync::Arc;
 use std::time::Duration;
+use uploads::S3Uploads;
 
 /// How often a name that is taken and not there is tried.
 const TRIES: u32 = 6;
@@ -42,6 +45,13 @@ const AT_ONCE: usize = 16;
 /// them.
 pub(crate) trait Bucket: ObjectStore + MultipartStore {}
 impl<T: ObjectStore + MultipartStore> Bucket for T {}
+
+/// A client of one bucket.
+#[derive(Debug)]
+pub(crate) struct Client {
+    bucket: Arc<dyn Bucket>,
+    uploads: Option<S3Uploads>,
+}
 
 /// A prefix in an object store.
 #[derive(Debug, Clone)]
@@ -55,6 +65,8 @@ struct Inner {
     /// The root's key without slashes at its ends; empty for the whole bucket.
     prefix: String,
     url: String,
+    /// Tells the unfinished uploads, where that can be asked.
+    uploads: Option<S3Uploads>,
 }
 
 /// Waits before a name is tried again: 50 ms, 100 ms, 200 ms …
@@ -64,13 +76,14 @@ async fn back_off(tries: u32) {
 
 impl BucketStore {
     /// A store over a client. `start` is the URL up to the prefix: `s3://bucket`.
-    pub(crate) fn new(bucket: Arc<dyn Bucket>, start: &str, prefix: &str) -> Self {
+    pub(crate) fn new(client: Client, start: &str, prefix: &str) -> Self {
+        let Client { bucket, uploads } = client;
         let prefix = prefix.trim_matches('/').to_owned();
         let url = match prefix.as_str() {
             "" => start.to_owned(),
             prefix => format!("{start}/{}", encode_path(prefix)),
         };
-        BucketStore { inner: Arc::new(Inner { bucket, prefix, url }) }
+        BucketStore { inner: Arc::new(Inner { bucket, prefix, url, uploads }) }
     }
 
     fn bucket(&self) -> &dyn Bucket {
@@ -301,6 +314,10 @@ impl Store for BucketStore {
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await
+    }
+
+    async fn abort_uploads(&self, wanted: PathTest<'_>) -> Result<u64> {
+        self.end_uploads(wanted).await
     }
 
     async fn create_staged(&self, staged: &Staged) -> Result<Created, CreateError> {

@@ -78,6 +78,9 @@ pub trait StagedWriter: Send + Debug {
     async fn abandon(self: Box<Self>) -> Result<()>;
 }
 
+/// Says of a path below a store's root whether it is meant.
+pub type PathTest<'a> = &'a (dyn Fn(&str) -> bool + Send + Sync);
+
 /// A folder of files: a local directory or a prefix in an object store.
 ///
 /// All paths are relative to the root, with `/` between parts, never starting with `/` and never
@@ -167,6 +170,15 @@ pub trait Store: Debug + Send + Sync {
     /// Throws staged files away, whether revealed or not. Files that are gone are fine. While a
     /// file is still held, what has its final name is another's and stays.
     async fn discard(&self, staged: &[Staged]) -> Result<()>;
+
+    /// Ends the uploads, whoever began them, of staged files whose final paths are `wanted`: nobody
+    /// can reveal those any more. What was revealed before stays. Tells how many were ended.
+    ///
+    /// Does nothing on a local disk, where staged files are hidden files of a listing, and on object
+    /// stores that do not tell of their uploads (all but S3).
+    async fn abort_uploads(&self, _wanted: PathTest<'_>) -> Result<u64> {
+        Ok(0)
+    }
 
     /// As [`Store::create`] with [`Durability::Now`], of a file that was written ahead with
     /// [`Store::stage_record`]: gives it its final name unless that is taken.

@@ -45,6 +45,8 @@ pub enum Operation {
     Head,
     /// A listing.
     List,
+    /// A listing of uploads.
+    ListUploads,
     /// Removal of objects.
     Delete,
 }
@@ -272,6 +274,7 @@ fn operation(request: &Request<Incoming>) -> Operation {
         Method::DELETE if has("uploadId") => Operation::AbortUpload,
         Method::DELETE => Operation::Delete,
         Method::HEAD => Operation::Head,
+        _ if has("uploads") => Operation::ListUploads,
         _ if has("list-type") => Operation::List,
         _ => Operation::Get,
     }

@@ -4,7 +4,8 @@
 //! names that each store's own tools use. Spark's names (`fs.s3a.access.key`, with or without
 //! `spark.hadoop.`) are understood too.
 
-use super::{Bucket, BucketStore, redact};
+use super::uploads::{S3Uploads, SharedConnector};
+use super::{BucketStore, Client, redact};
 use crate::location::decode_path;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3CopyIfNotExists};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -36,7 +37,7 @@ pub(crate) fn connect(url: &str, options: &OptionMap) -> Result<BucketStore> {
             "{shown} holds a password; give it as an option or in the environment"
         )));
     }
-    let bucket: Arc<dyn Bucket> = match scheme.to_ascii_lowercase().as_str() {
+    let client = match scheme.to_ascii_lowercase().as_str() {
         "s3" | "s3a" | "s3n" => s3(authority, options)?,
         "gs" => google(authority, options)?,
         "abfs" | "abfss" | "wasb" | "wasbs" | "az" => azure(authority, options)?,
@@ -47,7 +48,7 @@ pub(crate) fn connect(url: &str, options: &OptionMap) -> Result<BucketStore> {
         }
     };
     let start = format!("{scheme}://{authority}");
-    Ok(BucketStore::new(bucket, &start, &decode_path(prefix)?))
+    Ok(BucketStore::new(client, &start, &decode_path(prefix)?))
 }
 
 fn retries() -> RetryConfig {
@@ -97,7 +98,7 @@ fn refused(store: &str, error: &object_store::Error) -> Error {
     Error::invalid(format!("cannot open {store}: {}", redact(&error.to_string())))
 }
 
-fn s3(bucket: &str, options: &OptionMap) -> Result<Arc<dyn Bucket>> {
+fn s3(bucket: &str, options: &OptionMap) -> Result<Client> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     for (key, value) in keys::<AmazonS3ConfigKey>(options, "S3", "aws_", s3_of_spark, "fs.s3a.")? {
         builder = builder.with_config(key, value);
@@ -112,12 +113,19 @@ fn s3(bucket: &str, options: &OptionMap) -> Result<Arc<dyn Bucket>> {
             builder = builder.with_endpoint(format!("https://{endpoint}"));
         }
     }
-    let client = builder
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+    let signs = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
+    let signs = !signs.is_some_and(|skips| skips.eq_ignore_ascii_case("true"));
+    let connector = SharedConnector::default();
+    let bucket = builder
         .with_copy_if_not_exists(S3CopyIfNotExists::Multipart)
         .with_retry(retries())
+        .with_http_connector(connector.clone())
         .build()
         .map_err(|error| refused("S3", &error))?;
-    Ok(Arc::new(client))
+    let bucket = Arc::new(bucket);
+    let uploads = S3Uploads::new(Arc::clone(&bucket), &connector, region).filter(|_| signs);
+    Ok(Client { bucket, uploads })
 }
 
 fn s3_of_spark(name: &str, value: &str) -> Option<(&'static str, String)> {
@@ -139,18 +147,18 @@ fn s3_of_spark(name: &str, value: &str) -> Option<(&'static str, String)> {
     Some((key, value.to_owned()))
 }
 
-fn google(bucket: &str, options: &OptionMap) -> Result<Arc<dyn Bucket>> {
+fn google(bucket: &str, options: &OptionMap) -> Result<Client> {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
     let found =
         keys::<GoogleConfigKey>(options, "Google Cloud Storage", "google_", gs_of_spark, "fs.gs.")?;
     for (key, value) in found {
         builder = builder.with_config(key, value);
     }
-    let client = builder
+    let bucket = builder
         .with_retry(retries())
         .build()
         .map_err(|error| refused("Google Cloud Storage", &error))?;
-    Ok(Arc::new(client))
+    Ok(Client { bucket: Arc::new(bucket), uploads: None })
 }
 
 fn gs_of_spark(name: &str, value: &str) -> Option<(&'static str, String)> {
@@ -163,7 +171,7 @@ fn gs_of_spark(name: &str, value: &str) -> Option<(&'static str, String)> {
     }
 }
 
-fn azure(authority: &str, options: &OptionMap) -> Result<Arc<dyn Bucket>> {
+fn azure(authority: &str, options: &OptionMap) -> Result<Client> {
     let (container, host) = authority.split_once('@').unwrap_or((authority, ""));
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
     if let Some(account) = host.split('.').next().filter(|account| !account.is_empty()) {
@@ -174,9 +182,9 @@ fn azure(authority: &str, options: &OptionMap) -> Result<Arc<dyn Bucket>> {
     for (key, value) in found {
         builder = builder.with_config(key, value);
     }
-    let client =
+    let bucket =
         builder.with_retry(retries()).build().map_err(|error| refused("Azure storage", &error))?;
-    Ok(Arc::new(client))
+    Ok(Client { bucket: Arc::new(bucket), uploads: None })
 }
 
 fn azure_of_spark(name: &str, value: &str) -> Option<(&'static str, String)> {

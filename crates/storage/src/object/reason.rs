@@ -85,7 +85,7 @@ fn reason(error: &object_store::Error) -> String {
     text
 }
 
-fn code_of(text: &str) -> Option<&str> {
+pub(super) fn code_of(text: &str) -> Option<&str> {
     between(text, "<Code>", "</Code>")
 }
 

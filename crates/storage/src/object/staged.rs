@@ -193,9 +193,10 @@ impl BucketStore {
         ))
     }
 
-    async fn abort(&self, path: &str, key: &Key, id: &str) -> Result<()> {
+    pub(super) async fn abort(&self, path: &str, key: &Key, id: &str) -> Result<()> {
         match self.bucket().abort_multipart(key, &id.to_owned()).await {
             Ok(()) => Ok(()),
+            // Completed or aborted before.
             Err(error) if gone(&error) => Ok(()),
             Err(error) => Err(fault("throw away", &self.name(path), &error)),
         }

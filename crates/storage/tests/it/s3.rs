@@ -140,6 +140,40 @@ async fn a_record_written_ahead_gets_its_name_once_whatever_the_replies() {
 }
 
 #[tokio::test]
+async fn unfinished_uploads_of_anyone_are_ended_and_nothing_else() {
+    let (server, store) = server();
+    let elsewhere = open(&server.url("boxes"), &server.options()).unwrap();
+    let _kept = stage(&*elsewhere, "out/k=1/old 1", "t", &["1"]).await;
+    let mut old = Vec::new();
+    for number in 0..12 {
+        old.push(stage(&*store, &format!("out/k=é+%/old {number}"), "t", &["1"]).await);
+    }
+    let new = stage(&*store, "out/new", "t", &["1"]).await;
+    store.reveal(&old[..1]).await.unwrap();
+    // Another process, after a busy server.
+    let other = open(&server.url("box"), &server.options()).unwrap();
+    server.plan(Operation::ListUploads, S3Fault::SlowDown);
+    server.plan(Operation::ListUploads, S3Fault::CutAfter);
+    let wanted = |path: &str| path.starts_with("out/k=é+%/old ");
+    assert_eq!(other.abort_uploads(&wanted).await.unwrap(), 11);
+    assert_eq!((server.open_uploads(), server.unmet()), (2, 0));
+    let error = store.reveal(&old[1..2]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    store.reveal(&[new]).await.unwrap();
+    assert_eq!(deep(&*store, "out", false).await, ["out/k=é+%/old 0", "out/new"]);
+    assert_eq!(other.abort_uploads(&wanted).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_may_not_list_uploads_works_without() {
+    let (server, store) = server();
+    let staged = stage(&*store, "out/a", "t", &["1"]).await;
+    server.plan(Operation::ListUploads, S3Fault::Forbidden);
+    assert_eq!(store.abort_uploads(&|_| true).await.unwrap(), 0);
+    store.reveal(&[staged]).await.unwrap();
+}
+
+#[tokio::test]
 async fn listings_go_on_past_the_first_page() {
     let (_server, store) = server();
     for number in 0..230 {

@@ -7,8 +7,9 @@ use s3s::dto::{
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CopyPartResult, CopySource,
     CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput, DeleteObjectOutput,
     DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETag, ETagCondition, GetObjectInput,
-    GetObjectOutput, HeadObjectInput, HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output,
-    Object, PutObjectInput, PutObjectOutput, StreamingBlob, Timestamp, UploadPartCopyInput,
+    GetObjectOutput, HeadObjectInput, HeadObjectOutput, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListObjectsV2Input, ListObjectsV2Output, MultipartUpload, Object,
+    PutObjectInput, PutObjectOutput, StreamingBlob, Timestamp, UploadPartCopyInput,
     UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
@@ -18,6 +19,8 @@ use std::time::SystemTime;
 
 /// Keys of one page of a listing: few, so that tests meet the second page.
 const PAGE: usize = 100;
+/// Uploads of one page of their listing.
+const UPLOADS_PAGE: usize = 5;
 /// Bytes that every part but the last must have.
 const PART_MIN: usize = 5 << 20;
 
@@ -125,6 +128,17 @@ fn size(bytes: &Bytes) -> Option<i64> {
 
 fn answer<T>(output: T) -> S3Result<S3Response<T>> {
     Ok(S3Response::new(output))
+}
+
+/// As answers show names when asked for `encoding-type=url`.
+fn url_encoded(key: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    key.bytes().map(encode).collect()
 }
 
 /// One page of a listing.
@@ -341,6 +355,44 @@ impl S3 for Shared {
             key: Some(input.key),
             e_tag: Some(etag),
             ..CompleteMultipartUploadOutput::default()
+        })
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        request: S3Request<ListMultipartUploadsInput>,
+    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+        let input = request.input;
+        self.0.check(&input.bucket)?;
+        let prefix = input.prefix.unwrap_or_default();
+        let after =
+            (input.key_marker.unwrap_or_default(), input.upload_id_marker.unwrap_or_default());
+        let mut found: Vec<(String, String)> = {
+            let content = self.0.lock();
+            let uploads =
+                content.uploads.iter().map(|(id, upload)| (upload.key.clone(), id.clone()));
+            uploads.filter(|upload| upload.0.starts_with(&prefix) && *upload > after).collect()
+        };
+        found.sort();
+        let more = found.len() > UPLOADS_PAGE;
+        found.truncate(UPLOADS_PAGE);
+        let last = found.last().filter(|_| more).cloned();
+        let encoded = input.encoding_type.is_some();
+        let shown = |key: String| if encoded { url_encoded(&key) } else { key };
+        let uploads = found.into_iter().map(|(key, id)| MultipartUpload {
+            key: Some(shown(key)),
+            upload_id: Some(id),
+            ..MultipartUpload::default()
+        });
+        answer(ListMultipartUploadsOutput {
+            bucket: Some(input.bucket),
+            encoding_type: input.encoding_type,
+            is_truncated: Some(more),
+            next_key_marker: last.as_ref().map(|(key, _)| shown(key.clone())),
+            next_upload_id_marker: last.map(|(_, id)| id),
+            prefix: Some(prefix),
+            uploads: Some(uploads.collect()),
+            ..ListMultipartUploadsOutput::default()
         })
     }
 
