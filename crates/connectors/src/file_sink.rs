@@ -19,6 +19,7 @@ mod content;
 mod csv_lines;
 mod encode;
 mod json_lines;
+mod leftovers;
 mod line_file;
 mod manifest;
 mod names;
@@ -175,18 +176,13 @@ impl SinkDefinition for FileSinkDefinition {
     async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
         let columns = Columns::split(self.options.format, &context.schema, &self.partition_by)?;
         let store = self.store_for(&context.conf)?;
-        let (files, leftovers) = manifest::list_with_leftovers(store.as_ref()).await?;
+        let (files, hidden) = manifest::list_with_leftovers(store.as_ref()).await?;
         let newest = manifest::newest(store.as_ref(), &files).await?;
         ownership::check(store.as_ref(), newest.as_ref(), &context).await?;
-        // Of a process that died while it wrote here; Hadoop's checksum files are none of them.
-        let leftovers: Vec<String> = leftovers
-            .into_iter()
-            .filter(|path| path.ends_with(".tmp") || path.ends_with(".staged"))
-            .collect();
-        // One that only looks must not: the process may live.
+        // One that only looks must not change anything: the process may live.
         let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
-        if !leftovers.is_empty() && !looks {
-            store.delete_all(&leftovers).await?;
+        if !looks {
+            leftovers::clear(store.as_ref(), context.query, context.generation, hidden).await?;
         }
         let interval = setting(&context.conf, "spark.sql.streaming.fileSink.log.compactInterval");
         let retention = Retention {

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use onefold_storage::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};
+use onefold_storage::{
+    CreateError, Created, Durability, Entry, PathTest, Staged, StagedWriter, Store,
+};
 use onefold_types::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -351,6 +353,12 @@ impl Store for FaultStore {
 
     async fn discard(&self, staged: &[Staged]) -> Result<()> {
         self.plan.act("discard", first(staged), self.inner.discard(staged)).await
+    }
+
+    async fn abort_uploads(&self, wanted: PathTest<'_>) -> Result<u64> {
+        // Nothing durable: what is ended was never seen.
+        self.plan.alive()?;
+        self.inner.abort_uploads(wanted).await
     }
 
     async fn create_staged(&self, staged: &Staged) -> Result<Created, CreateError> {

@@ -2,15 +2,15 @@
 
 use super::audit;
 use super::encode::Encoding;
+use super::leftovers;
 use super::manifest::{self, Line, Manifest, Marked, Note};
-use super::names::{DataFile, hidden};
 use super::options::FileOptions;
 use super::partitioning::empty_folder;
 use super::stage::{Stager, stage_empty};
 use async_trait::async_trait;
 use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
-use onefold_storage::{Entry, Staged, Store};
+use onefold_storage::{Staged, Store};
 use onefold_types::{BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -75,16 +75,6 @@ impl FileSink {
 
     fn remember(&self, attempt: &Attempt, files: &[Staged]) {
         self.state().staged.entry(*attempt).or_default().extend_from_slice(files);
-    }
-
-    /// The files of this query's batch that readers see, with their names read.
-    async fn files_of(&self, batch: BatchId) -> Result<Vec<(Entry, DataFile)>> {
-        let entries = self.store.list_deep("", false).await?;
-        let ours = entries.into_iter().filter_map(|entry| {
-            let file = DataFile::parse(&entry.path)?;
-            (file.query == self.query && file.batch == batch).then_some((entry, file))
-        });
-        Ok(ours.collect())
     }
 
     /// Facts of revealed files, in order, as lines of the manifest.
@@ -183,16 +173,13 @@ impl Sink for FileSink {
         if self.manifest.look(batch).await?.is_some() {
             return Ok(());
         }
-        let files = self.files_of(batch).await?;
-        let old: Vec<String> = files
-            .into_iter()
-            .filter(|(_, file)| file.generation < self.generation)
-            .map(|(entry, _)| entry.path)
-            .collect();
-        if old.is_empty() {
+        let entries = self.store.list_deep("", true).await?;
+        let old = leftovers::before_run(entries, self.query, self.generation, batch);
+        self.delete(&old.staged).await?;
+        if old.seen.is_empty() {
             return Ok(());
         }
-        self.store.conceal(&old).await?;
+        self.store.conceal(&old.seen).await?;
         // The older driver may have won just now, and then its files belong in sight.
         if let Some(lines) = self.manifest.look(batch).await? {
             self.reveal_winner(&lines).await?;
@@ -283,11 +270,17 @@ impl Sink for FileSink {
         // An older driver that still lives may give a file its final name between our look and
         // our act, but each file once only: so look again until nothing is left.
         for _ in 0..SWEEPS {
-            let lost = self.lost_files(batch, &won).await?;
-            if lost.is_empty() {
+            let entries = self.store.list_deep("", true).await?;
+            let found = leftovers::settled(entries, self.query, batch, &won);
+            let (mut lost, mut back) = (found.lost, found.won);
+            for (older, concealed) in found.doubtful {
+                self.tell_apart(older, concealed, &mut lost, &mut back).await?;
+            }
+            if lost.is_empty() && back.is_empty() {
                 return Ok(());
             }
-            self.store.delete_all(&lost).await?;
+            self.delete(&lost).await?;
+            self.bring_back(&back).await?;
         }
         Err(Error::unavailable(format!(
             "files of batch {batch} keep appearing in {} while they are removed; stop the other \
@@ -323,18 +316,36 @@ impl Sink for FileSink {
 }
 
 impl FileSink {
-    /// Files of this query that belong to no published batch: those of the batch that are not
-    /// among the winner's, and hidden ones of batches before.
-    async fn lost_files(&self, batch: BatchId, won: &HashSet<String>) -> Result<Vec<String>> {
-        let entries = self.store.list_deep("", true).await?;
-        let lost = entries.into_iter().filter(|entry| {
-            DataFile::parse(&entry.path).is_some_and(|file| {
-                let older = file.batch < batch && hidden(&entry.path);
-                let beaten = file.batch == batch && !won.contains(&entry.path);
-                file.query == self.query && (beaten || older)
-            })
-        });
-        Ok(lost.map(|entry| entry.path).collect())
+    async fn delete(&self, paths: &[String]) -> Result<()> {
+        if paths.is_empty() { Ok(()) } else { self.store.delete_all(paths).await }
+    }
+
+    async fn bring_back(&self, paths: &[String]) -> Result<()> {
+        let staged: Vec<Staged> = paths.iter().map(|path| self.store.concealed(path)).collect();
+        if staged.is_empty() { Ok(()) } else { self.store.reveal(&staged).await }
+    }
+
+    /// Concealed files of a batch that is over: a driver that was fenced long before may have
+    /// taken the winner's out of sight, and died before it put them back. Where the manifest no
+    /// longer tells, they stay as they are.
+    async fn tell_apart(
+        &self,
+        batch: BatchId,
+        concealed: Vec<String>,
+        lost: &mut Vec<String>,
+        back: &mut Vec<String>,
+    ) -> Result<()> {
+        let Some(lines) = self.manifest.lines_of(batch).await? else { return Ok(()) };
+        let root = self.store.url();
+        let won: HashSet<String> = lines.iter().filter_map(|line| line.relative(root)).collect();
+        for path in concealed {
+            if won.contains(&path) {
+                back.push(path);
+            } else {
+                lost.push(self.store.concealed(&path).held_as);
+            }
+        }
+        Ok(())
     }
 
     /// Brings files of the published batch back into sight that recovery had taken out of it.
@@ -343,9 +354,9 @@ impl FileSink {
         for line in lines {
             let Some(path) = line.relative(self.store.url()) else { continue };
             if self.store.stat(&path).await?.is_none() {
-                away.push(self.store.concealed(&path));
+                away.push(path);
             }
         }
-        if away.is_empty() { Ok(()) } else { self.store.reveal(&away).await }
+        self.bring_back(&away).await
     }
 }

@@ -4,6 +4,7 @@ mod conformance;
 mod faulty;
 mod formats;
 mod golden;
+mod leftovers;
 mod others;
 mod ownership;
 mod parquet;

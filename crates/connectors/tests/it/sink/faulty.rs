@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use onefold_connector::conformance::{Faults, Verdict};
-use onefold_storage::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};
+use onefold_storage::{
+    CreateError, Created, Durability, Entry, PathTest, Staged, StagedWriter, Store,
+};
 use onefold_types::{Error, Result};
 use std::sync::Arc;
 
@@ -172,6 +174,10 @@ impl Store for Faulty {
             self.act(format!("discard {}", one.path), act).await?;
         }
         Ok(())
+    }
+
+    async fn abort_uploads(&self, wanted: PathTest<'_>) -> Result<u64> {
+        self.act("abort uploads".to_owned(), self.inner.abort_uploads(wanted)).await
     }
 
     async fn create_staged(&self, staged: &Staged) -> Result<Created, CreateError> {

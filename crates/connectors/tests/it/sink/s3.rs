@@ -68,11 +68,6 @@ impl SinkFixture for RemoteParquet {
         }
         ids
     }
-
-    fn exact_at_every_moment(&self) -> bool {
-        // An object cannot be taken out of sight again.
-        false
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
