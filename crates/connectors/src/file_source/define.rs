@@ -22,6 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{
     Options, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
 };
+use onefold_storage::location::local_path;
 use onefold_types::{Error, Replay, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -57,28 +58,26 @@ fn invalid<T>(text: impl Into<String>) -> Result<T> {
     Err(Error::invalid(text))
 }
 
-/// An absolute path or pattern of what a user gave.
+/// An absolute path or pattern of what a user gave. A plain path is taken as it is; of a URL the
+/// escapes are taken out.
 fn absolute(given: &str) -> Result<String> {
-    let path = match given.split_once(':') {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
-            rest.strip_prefix("//").unwrap_or(rest).to_owned()
-        }
-        Some((scheme, _)) if given.contains("://") => {
-            return invalid(format!(
-                "{given}: the file source reads local files only so far, not `{scheme}://`"
-            ));
-        }
-        _ => given.to_owned(),
-    };
-    if path.is_empty() {
+    if given.is_empty() {
         return invalid("the path of the file source is empty; give load() a folder");
     }
-    if path.starts_with('/') {
-        return Ok(trimmed(&path));
+    if let Some(path) = local_path(given)? {
+        return Ok(trimmed(&path.to_string_lossy()));
+    }
+    if let Some((scheme, _)) = given.split_once("://") {
+        return invalid(format!(
+            "{given}: the file source reads local files only so far, not `{scheme}://`"
+        ));
+    }
+    if given.starts_with('/') {
+        return Ok(trimmed(given));
     }
     let here = std::env::current_dir()
         .map_err(|error| Error::unavailable("the current folder is gone").because(error))?;
-    Ok(trimmed(&format!("{}/{path}", here.display())))
+    Ok(trimmed(&format!("{}/{given}", here.display())))
 }
 
 fn trimmed(path: &str) -> String {

@@ -93,6 +93,11 @@ impl Input {
         let file = self.file.try_clone().map_err(|error| {
             Error::unavailable("a file handle could not be copied").because(error)
         })?;
+        let metadata = file.metadata().map_err(|error| unreadable(&self.name, error))?;
+        if metadata.len() == 0 {
+            // Codecs differ in what they make of nothing.
+            return Ok(Box::new(io::empty()));
+        }
         Ok(match Compression::of_file_name(&self.name) {
             Compression::None => Box::new(file),
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(buffered(file))),

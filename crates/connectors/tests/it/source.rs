@@ -1,8 +1,10 @@
 //! The sources through their contract: what they read, and what a restart finds.
 
+mod bad;
 mod choice;
 mod content;
 mod log;
+mod made;
+mod order;
 mod packed;
-#[allow(dead_code, reason = "the next tests use it")]
 mod rig;
