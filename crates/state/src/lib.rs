@@ -13,10 +13,24 @@
 //!   grouping key alone ([`key_group`]); key groups map onto partitions ([`partition_of`]), so that
 //!   the number of partitions may change at any restart without a rewrite.
 
+#![allow(dead_code, reason = "the changelog that uses it comes next")]
+
 mod access;
+mod base;
+mod batch;
+mod budget;
+mod counts;
 mod groups;
+mod overlay;
+mod partition;
+mod place;
+mod rows;
 mod spec;
+mod store;
 
 pub use access::{BatchState, PartitionState, RowVisitor, StateRow};
+pub use batch::StateBatch;
+pub use budget::{MEMORY_LIMIT_OPTION, MemoryBudget};
 pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
 pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
+pub use store::{FamilyReport, OperatorReport, StateStore};

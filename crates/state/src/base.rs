@@ -1,0 +1,53 @@
+//! The state at a committed version, which batches read and which only a finished batch changes.
+
+mod memory;
+
+use crate::counts::Counts;
+use crate::overlay::Overlay;
+use crate::place::Place;
+use crate::{KeyGroup, RowVisitor, StateRow};
+use onefold_types::Result;
+use std::fmt::Debug;
+use std::ops::{Bound, Range};
+
+pub(crate) use memory::MemoryBase;
+
+/// Where the rows of the newest applied version are.
+pub(crate) trait Base: Debug + Send + Sync {
+    /// The values of keys, in their order.
+    fn get(&self, place: Place, keys: &[(KeyGroup, &[u8])]) -> Result<Vec<Option<Box<[u8]>>>>;
+
+    /// The length of a row's value; `None` if there is no row.
+    fn value_length(&self, place: Place, group: KeyGroup, key: &[u8]) -> Result<Option<usize>>;
+
+    /// Whether asking again is so dear that the overlay should remember the answers.
+    fn remember_reads(&self) -> bool;
+
+    /// At most `limit` rows of a group in key order.
+    fn scan(
+        &self,
+        place: Place,
+        group: KeyGroup,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<StateRow>>;
+
+    /// All rows of some groups, in no order.
+    fn for_each(&self, place: Place, groups: Range<u32>, each: &mut RowVisitor<'_>) -> Result<()>;
+
+    /// The numbers of rows and bytes.
+    fn counts(&self) -> &Counts;
+
+    /// Takes the writes of a batch over.
+    fn apply(&mut self, writes: Vec<Overlay>, version: &BaseVersion) -> Result<()>;
+}
+
+/// What a base is a copy of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BaseVersion {
+    /// The version of the state.
+    pub(crate) version: u64,
+    /// The hash over all changelogs up to it.
+    pub(crate) chain: u128,
+}

@@ -1,0 +1,19 @@
+//! Where a row of state belongs.
+
+use crate::KeyGroup;
+
+/// A family of an operator, by their places in the specs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) operator: usize,
+    pub(crate) family: usize,
+}
+
+/// A row that is there, or the fact that it is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) group: KeyGroup,
+    pub(crate) key: Box<[u8]>,
+    /// `None`: removed.
+    pub(crate) value: Option<Box<[u8]>>,
+}

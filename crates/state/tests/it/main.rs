@@ -1,0 +1,12 @@
+//! Tests of the state store through its public interface.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at once"
+)]
+
+mod batches;
+mod specs;
