@@ -37,6 +37,10 @@ e2e: setup ## The end-to-end tests alone; ARGS='-k golden' picks some
 bench: setup-build ## Throughput and cost of a batch, beside plain DataFusion
 	cargo xtask bench files
 
+.PHONY: bench-state
+bench-state: setup ## Stateful queries, beside PySpark on the same input
+	cargo xtask bench state
+
 .PHONY: setup
 setup: setup-build ## Installs all that building and testing need
 	@scripts/setup-test.sh

@@ -1,14 +1,21 @@
 //! Speed: figures as ratios and costs taken in one run, never a gate.
 
-use crate::run;
+use crate::{ci, run};
 
-/// Builds the bench in release mode and runs one of its suites.
+/// Builds the bench in release mode and runs one of its suites; what follows the suite's name
+/// picks cases of it.
 ///
 /// # Errors
 /// When no suite or an unknown one is named, or the build or the run fails.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let [suite] = args else {
-        return Err("bench takes the name of a suite: files".to_owned());
+    let Some(suite) = args.first().filter(|suite| ["files", "state"].contains(&suite.as_str()))
+    else {
+        return Err("bench takes the name of a suite: files or state".to_owned());
     };
-    run::succeed(run::cargo().args(["run", "--release", "--package", "onefold-bench", "--", suite]))
+    let mut bench = run::cargo();
+    bench.args(["run", "--release", "--locked", "--package", "onefold-bench", "--"]).args(args);
+    if suite == "state" {
+        bench.env("ONEFOLD_BENCH_PYTHON", ci::python_folder()?.join("bin/python"));
+    }
+    run::succeed(&mut bench)
 }

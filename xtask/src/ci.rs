@@ -134,7 +134,7 @@ fn pytest(args: &[String]) -> Result<(), String> {
 }
 
 /// The tests' Python, made if it is not there.
-fn python_folder() -> Result<PathBuf, String> {
+pub fn python_folder() -> Result<PathBuf, String> {
     let printed = run::output(&mut Command::new(run::root().join("scripts/venv.sh")))?;
     Ok(PathBuf::from(printed.trim_end()))
 }

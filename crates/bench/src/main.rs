@@ -5,7 +5,7 @@
 //!
 //! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
 //! printed as missed.
-//! *Where to start:* [`files`].
+//! *Where to start:* [`files`], [`state`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
@@ -13,22 +13,30 @@ mod data;
 mod files;
 mod measure;
 mod plain;
+mod state;
+mod state_data;
 mod stream;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// What any step can fail with: a bench reports the text and stops.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
+    let started = Instant::now();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["files"] => files::run(),
+        ["state", cases @ ..] => state::run(cases),
         ["child-plain", input, output] => plain::run(input, output),
         ["child-stream", input, output, checkpoint] => stream::drain(input, output, checkpoint),
         ["child-batches", input, output, checkpoint] => stream::batches(input, output, checkpoint),
-        _ => Err("usage: onefold-bench files".into()),
+        ["child-restart", input, output, checkpoint] => {
+            stream::restart(started, input, output, checkpoint)
+        }
+        _ => Err("usage: onefold-bench files|state [CASE …]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

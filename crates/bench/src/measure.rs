@@ -2,8 +2,9 @@
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What a child reports.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,8 +19,6 @@ pub struct Report {
     pub batch_ms: Vec<f64>,
     /// Resident memory after each batch, KiB.
     pub resident_kib: Vec<u64>,
-    /// From opening the checkpoint to the first trigger's end, seconds, where it was measured.
-    pub restart_seconds: Option<f64>,
 }
 
 impl Report {
@@ -31,7 +30,6 @@ impl Report {
             rows: 0,
             batch_ms: Vec::new(),
             resident_kib: Vec::new(),
-            restart_seconds: None,
         }
     }
 }
@@ -40,30 +38,56 @@ impl Report {
 pub fn child(args: &[&str]) -> Result<Report, Failure> {
     let output =
         Command::new(std::env::current_exe()?).args(args).stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        return Err(format!("{} failed: {}", args.join(" "), output.status).into());
-    }
-    let text = String::from_utf8(output.stdout)?;
-    Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
+    report_of(args, output)
 }
 
-/// As [`child`], under `strace`: also the number of `fsync` and `fdatasync` calls.
-pub fn child_counting_syncs(args: &[&str], log: &Path) -> Result<(Report, u64), Failure> {
+/// Runs a script under the Python of `ONEFOLD_BENCH_PYTHON` (or `python3`), which has PySpark.
+pub fn python(args: &[&str]) -> Result<Report, Failure> {
+    let program =
+        std::env::var_os("ONEFOLD_BENCH_PYTHON").unwrap_or_else(|| OsString::from("python3"));
+    let output = Command::new(program).args(args).stderr(Stdio::inherit()).output()?;
+    report_of(args, output)
+}
+
+/// Calls of `fsync` and `fdatasync`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Syncs {
+    /// Of files: one for each durable create.
+    pub files: u64,
+    /// Of folders, which make names durable.
+    pub folders: u64,
+}
+
+/// As [`child`], under `strace`: also the syncs that the kernel saw.
+pub fn child_counting_syncs(args: &[&str], log: &Path) -> Result<(Report, Syncs), Failure> {
     let output = Command::new("strace")
-        .args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-o"])
+        .args(["-f", "-qq", "-y", "-e", "trace=fsync,fdatasync", "-o"])
         .arg(log)
         .arg(std::env::current_exe()?)
         .args(args)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("strace is needed to count syncs: {error}"))?;
+    let report = report_of(args, output)?;
+    let mut syncs = Syncs::default();
+    for line in std::fs::read_to_string(log)?.lines() {
+        // `123 fsync(7</folder/file>) = 0`; a call that another thread cuts in two ends elsewhere.
+        let Some((_, called)) = line.split_once("sync(") else { continue };
+        let path = called.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+        match path {
+            Some((path, _)) if Path::new(path).is_dir() => syncs.folders += 1,
+            _ => syncs.files += 1,
+        }
+    }
+    Ok((report, syncs))
+}
+
+fn report_of(args: &[&str], output: Output) -> Result<Report, Failure> {
     if !output.status.success() {
         return Err(format!("{} failed: {}", args.join(" "), output.status).into());
     }
     let text = String::from_utf8(output.stdout)?;
-    let calls = std::fs::read_to_string(log)?;
-    let syncs = calls.lines().filter(|line| line.contains("sync(")).count();
-    Ok((serde_json::from_str(text.lines().last().unwrap_or_default())?, syncs as u64))
+    Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
 }
 
 /// Prints a child's report for its parent.
