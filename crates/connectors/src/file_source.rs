@@ -8,6 +8,7 @@ mod cells;
 mod clean;
 mod csv;
 mod define;
+mod formats;
 mod input;
 mod json;
 mod json_scan;
@@ -24,6 +25,7 @@ mod rows;
 mod scan;
 mod seen;
 mod source;
+mod time_pattern;
 mod times;
 
 use crate::formats::Format;
@@ -31,19 +33,19 @@ use define::Definition;
 use onefold_connector::SourceSpec;
 
 macro_rules! spec {
-    ($name:ident, $format:expr, $options:expr, $summary:literal) => {
+    ($name:ident, $format:expr, [$($options:expr),*], $summary:literal) => {
         #[doc = $summary]
         pub static $name: SourceSpec = SourceSpec {
             name: $format.name(),
             summary: $summary,
-            options: &[options::COMMON, $options],
+            options: &[options::COMMON, $($options),*],
             define: |request| Box::pin(Definition::define($format, request)),
         };
     };
 }
 
-spec!(JSON, Format::Json, options::JSON, "Reads files of JSON, a value a line.");
-spec!(CSV, Format::Csv, options::CSV, "Reads files of comma-separated values.");
-spec!(TEXT, Format::Text, options::TEXT, "Reads lines of text files.");
-spec!(PARQUET, Format::Parquet, options::NONE, "Reads Parquet files.");
-spec!(BINARY_FILE, Format::BinaryFile, options::NONE, "Reads whole files as bytes.");
+spec!(JSON, Format::Json, [options::JSON, options::VALUES], "Reads files of JSON, a value a line.");
+spec!(CSV, Format::Csv, [options::CSV, options::VALUES], "Reads files of comma-separated values.");
+spec!(TEXT, Format::Text, [options::TEXT], "Reads lines of text files.");
+spec!(PARQUET, Format::Parquet, [], "Reads Parquet files.");
+spec!(BINARY_FILE, Format::BinaryFile, [], "Reads whole files as bytes.");

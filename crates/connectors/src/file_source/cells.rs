@@ -1,7 +1,7 @@
 //! Columns under construction, filled with JSON values or with text as Spark converts them.
 
-use super::json_scan::{Kind, Leniency, Scanner, Slot, unescape};
-use super::times::{Zone, parse_date, parse_timestamp, parse_timestamp_ntz};
+use super::formats::Reading;
+use super::json_scan::{Kind, Scanner, Slot, unescape};
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder,
     Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, ListArray, MapArray,
@@ -17,13 +17,6 @@ use std::sync::Arc;
 /// A value does not fit its column's type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mismatch;
-
-/// How values are read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
-    pub(crate) zone: Zone,
-    pub(crate) leniency: Leniency,
-}
 
 /// One column under construction.
 pub(crate) enum Cells {
@@ -272,8 +265,8 @@ impl Cells {
             Cells::I16(b) => push_parsed(true, text, |v| b.append_value(v)),
             Cells::I32(b) => push_parsed(true, text, |v| b.append_value(v)),
             Cells::I64(b) => push_parsed(true, text, |v| b.append_value(v)),
-            Cells::F32(b) => double(text).map(|v| b.append_value(v as f32)).is_some(),
-            Cells::F64(b) => double(text).map(|v| b.append_value(v)).is_some(),
+            Cells::F32(b) => reading.double(text).map(|v| b.append_value(v as f32)).is_some(),
+            Cells::F64(b) => reading.double(text).map(|v| b.append_value(v)).is_some(),
             Cells::Text(b, _) => {
                 b.append_value(text);
                 true
@@ -282,12 +275,12 @@ impl Cells {
                 b.append_value(text.as_bytes());
                 true
             }
-            Cells::Date(b) => parse_date(text).map(|days| b.append_value(days)).is_some(),
+            Cells::Date(b) => reading.date(text).map(|days| b.append_value(days)).is_some(),
             Cells::Timestamp(b, DataType::Timestamp(_, Some(_))) => {
-                parse_timestamp(text, reading.zone).map(|micros| b.append_value(micros)).is_some()
+                reading.timestamp(text).map(|micros| b.append_value(micros)).is_some()
             }
             Cells::Timestamp(b, _) => {
-                parse_timestamp_ntz(text).map(|micros| b.append_value(micros)).is_some()
+                reading.timestamp_ntz(text).map(|micros| b.append_value(micros)).is_some()
             }
             Cells::Decimal(b, precision, scale) => {
                 parse_decimal(text, *precision, *scale).map(|v| b.append_value(v)).is_some()
@@ -408,15 +401,6 @@ fn special(text: &str) -> Option<f64> {
         "Infinity" | "+Infinity" | "INF" | "+INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         _ => None,
-    }
-}
-
-fn double(text: &str) -> Option<f64> {
-    match text {
-        "Inf" => Some(f64::INFINITY),
-        "-Inf" => Some(f64::NEG_INFINITY),
-        _ if text.bytes().any(|b| b.is_ascii_digit()) => text.trim().parse().ok(),
-        _ => special(text),
     }
 }
 

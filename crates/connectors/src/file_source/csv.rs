@@ -148,7 +148,6 @@ impl Dialect {
     }
 
     fn add(&self, tokens: &[Token], raw: &str, rows: &mut Rows<'_>) -> Result<bool> {
-        let reading = rows.reading;
         let mut outcome = if tokens.len() == self.names.len() { Ok(()) } else { Err(Mismatch) };
         for (cells, place) in rows.record.columns.iter_mut().zip(&self.places) {
             let Some((text, quoted)) = tokens.get(*place) else {
@@ -158,7 +157,7 @@ impl Dialect {
             let text = if *quoted && text.is_empty() { &self.empty_value } else { text };
             if *text == self.null_value && !matches!(cells, Cells::Null(_)) {
                 cells.push_null();
-            } else if cells.push_text(text, &reading).is_err() {
+            } else if cells.push_text(text, &rows.reading).is_err() {
                 cells.push_null();
                 outcome = Err(Mismatch);
             }

@@ -1,8 +1,9 @@
 //! A file source as part of a query: checks what the user asked for and finds the schema.
 
-use super::cells::{Cells, Reading, nullable};
+use super::cells::{Cells, nullable};
 use super::clean::Cleaner;
 use super::csv::Dialect;
+use super::formats::{Formats, Reading};
 use super::input::Tolerance;
 use super::json_scan::Leniency;
 use super::listing::{Places, expand, has_glob, matcher};
@@ -48,6 +49,7 @@ pub(crate) struct Definition {
     pub(crate) tolerance: Tolerance,
     reader: FormatReader,
     leniency: Leniency,
+    formats: Arc<Formats>,
     base: Option<String>,
     data_columns: usize,
     partition_columns: Vec<Field>,
@@ -326,6 +328,7 @@ impl Definition {
             },
             reader: reader(format, &options, &data)?,
             leniency: leniency(&options),
+            formats: Arc::new(Formats::of(&options)?),
             base,
             data_columns: data.len(),
             partition_columns,
@@ -403,7 +406,9 @@ impl Definition {
                 .map_err(|error| Error::internal("a column is out of range").because(error))
         };
         let config = request.session.config();
-        let reading = Reading { zone, leniency: self.leniency };
+        let formats = Arc::clone(&self.formats);
+        let reading = Reading { zone, leniency: self.leniency, formats };
+        let in_paths = Reading::plain(zone, self.leniency);
         let shared = Shared {
             reader: self.reader.clone(),
             wanted: Wanted {
@@ -423,7 +428,7 @@ impl Definition {
                     &file.path,
                     self.base.as_deref(),
                     &self.partition_columns,
-                    &reading,
+                    &in_paths,
                 )?;
                 Ok((file, values))
             })

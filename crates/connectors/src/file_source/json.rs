@@ -41,15 +41,14 @@ pub(crate) fn read(
 /// One text: an object is a row, an array a row for each element, white space nothing. What
 /// follows the value is left aside, as in Spark.
 fn document(text: &str, rows: &mut Rows<'_>) -> Result<bool> {
-    let reading = rows.reading;
-    let mut scanner = Scanner::new(text, 0, reading.leniency);
+    let mut scanner = Scanner::new(text, 0, rows.reading.leniency);
     if scanner.skip_space().is_err() {
         return rows.malformed(text);
     }
     match scanner.peek() {
         None => Ok(true),
         Some(b'{') => {
-            let outcome = rows.record.push_json(text, scanner.position, &reading);
+            let outcome = rows.record.push_json(text, scanner.position, &rows.reading);
             rows.added(outcome, text)
         }
         Some(b'[') => {
@@ -61,7 +60,7 @@ fn document(text: &str, rows: &mut Rows<'_>) -> Result<bool> {
                 return rows.malformed(text);
             }
             for slot in elements {
-                let outcome = rows.record.push_json(text, slot.start, &reading);
+                let outcome = rows.record.push_json(text, slot.start, &rows.reading);
                 if !rows.added(outcome, text)? {
                     return Ok(false);
                 }

@@ -74,6 +74,30 @@ const MULTI_LINE: OptionSpec =
 const LINE_SEP: OptionSpec = OptionSpec::new("lineSep", OptionKind::Text, "what ends a line");
 const ENCODING: OptionSpec =
     OptionSpec::new("encoding", OptionKind::Choice(&["UTF-8", "utf8"]), "only UTF-8");
+const LOCALE: OptionSpec = OptionSpec::new(
+    "locale",
+    OptionKind::Choice(&["en-US", "en"]),
+    "language of names of months and days",
+)
+.default("en-US");
+
+/// Options of values in text files.
+pub(crate) static VALUES: &[OptionSpec] = &[
+    OptionSpec::new("dateFormat", OptionKind::Text, "pattern of dates, as in dd/MM/yyyy"),
+    OptionSpec::new(
+        "timestampFormat",
+        OptionKind::Text,
+        "pattern of timestamps, as in yyyy-MM-dd HH:mm:ss[.SSS][XXX]",
+    ),
+    OptionSpec::new("timestampNTZFormat", OptionKind::Text, "pattern of timestamps without a zone"),
+    OptionSpec::new(
+        "enableDateTimeParsingFallback",
+        OptionKind::Bool,
+        "read what does not fit a pattern as if there were none",
+    )
+    .default("false"),
+    LOCALE,
+];
 
 /// Options of `json`.
 pub(crate) static JSON: &[OptionSpec] = &[
@@ -113,6 +137,12 @@ pub(crate) static CSV: &[OptionSpec] = &[
     OptionSpec::new("nullValue", OptionKind::Text, "the text that stands for null").default(""),
     OptionSpec::new("emptyValue", OptionKind::Text, "what an empty quoted field reads as")
         .default(""),
+    OptionSpec::new("nanValue", OptionKind::Text, "the text that stands for no number")
+        .default("NaN"),
+    OptionSpec::new("positiveInf", OptionKind::Text, "the text that stands for infinity")
+        .default("Inf"),
+    OptionSpec::new("negativeInf", OptionKind::Text, "the text that stands for minus infinity")
+        .default("-Inf"),
     OptionSpec::new("enforceSchema", OptionKind::Bool, "ignore the names in headers")
         .default("true"),
     OptionSpec::new("ignoreLeadingWhiteSpace", OptionKind::Bool, "trim the front of fields")
@@ -126,6 +156,3 @@ pub(crate) static TEXT: &[OptionSpec] = &[
     LINE_SEP,
     OptionSpec::new("wholetext", OptionKind::Bool, "a file is one row").default("false"),
 ];
-
-/// Formats without options of their own.
-pub(crate) static NONE: &[OptionSpec] = &[];

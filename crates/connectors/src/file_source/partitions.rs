@@ -1,6 +1,7 @@
 //! Columns whose values stand in folder names: `k=v`.
 
-use super::cells::{Cells, Reading};
+use super::cells::Cells;
+use super::formats::Reading;
 use super::times::{Zone, parse_date, parse_timestamp};
 use arrow::array::Array as _;
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};

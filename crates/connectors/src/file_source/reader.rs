@@ -1,7 +1,7 @@
 //! Reads one file of any format into batches of the columns wanted.
 
-use super::cells::Reading;
 use super::csv::{self, Dialect};
+use super::formats::Reading;
 use super::input::{Input, Tolerance};
 use super::json;
 use super::lines::{Line, for_each_line};
@@ -120,7 +120,15 @@ fn rows_of<'a>(
     path: &'a str,
     emit: &'a mut Emit<'a>,
 ) -> Result<Rows<'a>> {
-    Rows::new(&wanted.schema, corrupt_column, mode, wanted.reading, wanted.batch_rows, path, emit)
+    Rows::new(
+        &wanted.schema,
+        corrupt_column,
+        mode,
+        wanted.reading.clone(),
+        wanted.batch_rows,
+        path,
+        emit,
+    )
 }
 
 fn unpacked(error: std::io::Error) -> Error {

@@ -1,6 +1,7 @@
 //! Rows of one format on their way into batches: modes for corrupt records, and the corrupt column.
 
-use super::cells::{Mismatch, Reading, Record};
+use super::cells::{Mismatch, Record};
+use super::formats::Reading;
 use arrow::array::{Array as _, ArrayRef, BooleanArray, StringBuilder};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;

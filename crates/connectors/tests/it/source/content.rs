@@ -230,3 +230,52 @@ async fn a_column_that_differs_between_files_is_widened_or_named() {
     assert!(error.to_string().contains("column `id`"), "{error}");
     assert!(error.to_string().contains("b.parquet"), "{error}");
 }
+
+#[tokio::test]
+async fn dates_and_times_follow_their_patterns() {
+    let utc = DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("UTC".into()));
+    let plain = DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None);
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("d", DataType::Date32, true),
+        Field::new("t", utc, true),
+        Field::new("n", plain, true),
+    ]));
+    let with = |rig: Rig| {
+        rig.schema(Some(Arc::clone(&schema)))
+            .with("dateFormat", "dd/MM/yyyy")
+            .with("timestampFormat", "dd.MM.yyyy HH:mm")
+            .with("timestampNTZFormat", "yyyyMMdd")
+    };
+    let mut csv = with(Rig::new(&file_source::CSV));
+    csv.file("f.csv", "03/01/1970,01.01.1970 00:01,19700102\n1970-01-03,1970-01-01,1970-01-02\n");
+    let mut json = with(Rig::new(&file_source::JSON)).with("enableDateTimeParsingFallback", "true");
+    let line = r#"{"d":"03/01/1970","t":"01.01.1970 00:01","n":"19700102"}"#;
+    let plain = r#"{"d":"1970-01-03","t":"1970-01-01T00:01:00Z","n":"1970-01-02"}"#;
+    json.file("f.json", format!("{line}\n{plain}\n"));
+    for (rig, second) in [(&mut csv, false), (&mut json, true)] {
+        let batches = rig.rows(&[0, 1, 2]).await.unwrap();
+        let days = batches[0].column(0).as_primitive::<arrow::datatypes::Date32Type>();
+        assert_eq!(days.iter().collect::<Vec<_>>(), [Some(2), second.then_some(2)]);
+        assert_eq!(times(&batches, 1), [Some(60_000_000), second.then_some(60_000_000)]);
+        let day = 86_400_000_000;
+        assert_eq!(times(&batches, 2), [Some(day), second.then_some(day)]);
+    }
+    let error = Rig::new(&file_source::CSV).with("dateFormat", "YYYY").define().await.unwrap_err();
+    assert!(error.to_string().contains("`dateFormat`"), "{error}");
+}
+
+#[tokio::test]
+async fn csv_words_for_what_is_no_number_can_be_chosen() {
+    let mut rig = Rig::new(&file_source::CSV)
+        .schema(column("x", DataType::Float64))
+        .with("nanValue", "-")
+        .with("positiveInf", "big");
+    rig.file("f.csv", "-\nbig\n-Inf\nInf\n1e3\n");
+    let batches = rig.rows(&[0]).await.unwrap();
+    let found = batches[0].column(0).as_primitive::<arrow::datatypes::Float64Type>().clone();
+    assert!(found.value(0).is_nan());
+    assert_eq!(found.value(1), f64::INFINITY);
+    assert_eq!(found.value(2), f64::NEG_INFINITY);
+    assert!(found.is_null(3));
+    assert_eq!(found.value(4), 1e3);
+}
