@@ -1,0 +1,27 @@
+//! Streaming physical operators on DataFusion: watermarks, aggregation, deduplication, session
+//! windows, limits, joins of streams, and state of the user's own.
+//!
+//! *Why separate:* what an operator does with rows and state depends on neither the language of
+//! the query nor the life of the query around it.
+//! *What always holds:* an operator reads its input to the end, whatever is read of its output, so
+//! that its state is whole; it opens each partition of its state once; what it writes depends on
+//! rows, state and the [`OperatorContext`] alone. Late is what is at or before the watermark of the
+//! batch before, done with is what is at or before this batch's.
+//! *What it is not:* it neither plans (that is `plan`) nor keeps state durable (that is `state`).
+//! *Where to start:* [`OperatorContext`], then an operator.
+
+#![allow(dead_code, reason = "the operators that use the frame follow")]
+
+mod context;
+mod event_time;
+mod exchange;
+mod failure;
+mod keys;
+mod unary;
+mod watermark;
+
+pub use context::{EmitMode, OperatorContext, OperatorMetrics};
+pub use event_time::EventTimeStats;
+pub use exchange::KeyGroupExchangeExec;
+pub use keys::{Keys, RowCodec, normalise};
+pub use watermark::WatermarkExec;

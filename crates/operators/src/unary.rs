@@ -1,0 +1,129 @@
+//! An operator with one input, as an execution plan.
+
+use crate::failure;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// What an operator does with a partition of its input.
+pub(crate) trait Unary: fmt::Debug + Send + Sync {
+    /// The plan node's name.
+    fn name(&self) -> &'static str;
+
+    /// What `EXPLAIN` shows after the name.
+    fn describe(&self) -> String {
+        String::new()
+    }
+
+    /// Runs one partition.
+    fn run(
+        &self,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        task: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream>;
+}
+
+/// An operator over its input: partition by partition.
+#[derive(Debug)]
+pub(crate) struct UnaryExec {
+    input: Arc<dyn ExecutionPlan>,
+    operator: Arc<dyn Unary>,
+    properties: Arc<PlanProperties>,
+}
+
+impl UnaryExec {
+    /// The operator gives rows of `schema`. Nothing is assumed of their order.
+    pub(crate) fn over(
+        input: Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+        operator: Arc<dyn Unary>,
+    ) -> Arc<dyn ExecutionPlan> {
+        let partitions = input.properties().partitioning.partition_count();
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            input.properties().boundedness,
+        ));
+        Arc::new(UnaryExec { input, operator, properties })
+    }
+}
+
+impl DisplayAs for UnaryExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operator.name())?;
+        match self.operator.describe() {
+            description if description.is_empty() => Ok(()),
+            description => write!(f, ": {description}"),
+        }
+    }
+}
+
+impl ExecutionPlan for UnaryExec {
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match <[_; 1]>::try_from(children) {
+            Ok([input]) => Ok(UnaryExec::over(input, self.schema(), Arc::clone(&self.operator))),
+            Err(_) => Err(failure::internal(format!("{} has one child", self.name()))),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        self.operator.run(partition, input, context)
+    }
+}
