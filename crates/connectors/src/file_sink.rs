@@ -33,9 +33,8 @@ mod rest;
 mod sink;
 mod spark_text;
 mod stage;
-mod stored_file;
+pub(crate) mod stored_file;
 mod text_lines;
-mod uri;
 mod value_text;
 
 use async_trait::async_trait;

@@ -4,8 +4,10 @@
 //! *Where to start:* `source` chooses and logs files, `listing` finds them, `reader` reads one,
 //! `scan` is the plan of a batch.
 
+mod bucket;
 mod cells;
 mod clean;
+mod columnar;
 mod csv;
 mod define;
 mod formats;
@@ -48,4 +50,6 @@ spec!(JSON, Format::Json, [options::JSON, options::VALUES], "Reads files of JSON
 spec!(CSV, Format::Csv, [options::CSV, options::VALUES], "Reads files of comma-separated values.");
 spec!(TEXT, Format::Text, [options::TEXT], "Reads lines of text files.");
 spec!(PARQUET, Format::Parquet, [], "Reads Parquet files.");
+spec!(ORC, Format::Orc, [], "Reads ORC files.");
+spec!(AVRO, Format::Avro, [], "Reads Avro object container files.");
 spec!(BINARY_FILE, Format::BinaryFile, [], "Reads whole files as bytes.");

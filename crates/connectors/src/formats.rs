@@ -11,6 +11,10 @@ pub(crate) enum Format {
     Text,
     /// Apache Parquet.
     Parquet,
+    /// Apache ORC.
+    Orc,
+    /// Apache Avro object containers.
+    Avro,
     /// Whole files as bytes.
     BinaryFile,
 }
@@ -23,6 +27,8 @@ impl Format {
             Format::Csv => "csv",
             Format::Text => "text",
             Format::Parquet => "parquet",
+            Format::Orc => "orc",
+            Format::Avro => "avro",
             Format::BinaryFile => "binaryFile",
         }
     }

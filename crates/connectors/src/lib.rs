@@ -5,7 +5,6 @@ pub mod console;
 pub mod file_sink;
 pub mod file_source;
 mod formats;
-mod java_uri;
 pub mod memory;
 pub mod noop;
 pub mod rate;
@@ -20,6 +19,8 @@ pub static SOURCES: &[&SourceSpec] = &[
     &file_source::CSV,
     &file_source::TEXT,
     &file_source::PARQUET,
+    &file_source::ORC,
+    &file_source::AVRO,
     &file_source::BINARY_FILE,
     &rate::RATE,
     &rate::RATE_MICRO_BATCH,

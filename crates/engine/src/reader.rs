@@ -145,7 +145,8 @@ impl DataStreamReader {
         };
         let what = format!("source `{}`", spec.name);
         let options = Options::check(&what, spec.options, std::mem::take(&mut self.options))?;
-        let request = SourceRequest { options, schema, paths };
+        let conf = self.session.inner.conf.all();
+        let request = SourceRequest { options, schema, paths, conf };
         let definition = (spec.define)(request).await?;
         Ok(StreamTable::new(self.name, definition))
     }

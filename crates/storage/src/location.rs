@@ -8,7 +8,9 @@
 
 use onefold_types::{Error, Result};
 use percent_encoding::percent_decode_str;
+use std::ffi::OsString;
 use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Punctuation that Java leaves alone in the path of a URI.
@@ -17,23 +19,37 @@ const PLAIN: &str = "-_.!~*'():@&=+$,;/";
 /// Escapes a path as Java's `URI` does.
 #[must_use]
 pub fn encode_path(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for letter in path.chars() {
-        let plain = if letter.is_ascii() {
-            letter.is_ascii_alphanumeric() || PLAIN.contains(letter)
-        } else {
-            !letter.is_control() && !space_in_java(letter)
-        };
-        if plain {
-            text.push(letter);
-            continue;
+    encode_bytes(path.as_bytes())
+}
+
+/// Escapes a path of any bytes: those that are no text are escaped one by one, so that
+/// [`decode_bytes`] gives them back.
+#[must_use]
+pub fn encode_bytes(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len() + 8);
+    for chunk in path.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            let plain = if letter.is_ascii() {
+                letter.is_ascii_alphanumeric() || PLAIN.contains(letter)
+            } else {
+                !letter.is_control() && !space_in_java(letter)
+            };
+            if plain {
+                text.push(letter);
+            } else {
+                escape(letter.encode_utf8(&mut [0; 4]).as_bytes(), &mut text);
+            }
         }
-        for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
+        escape(chunk.invalid(), &mut text);
     }
     text
+}
+
+fn escape(bytes: &[u8], text: &mut String) {
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "%{byte:02X}");
+    }
 }
 
 /// `Character.isSpaceChar` beyond ASCII: the categories Zs, Zl and Zp of Unicode.
@@ -56,6 +72,56 @@ pub fn decode_path(text: &str) -> Result<String> {
             "the escapes in path {text} do not spell UTF-8 text; write the name as it is"
         ))),
     }
+}
+
+/// Undoes [`encode_bytes`]. A `%` that starts no escape stands for itself.
+#[must_use]
+pub fn decode_bytes(text: &str) -> Vec<u8> {
+    percent_decode_str(text).collect()
+}
+
+/// The URI of an absolute local path of any bytes: `file:///a%20b`.
+#[must_use]
+pub fn file_uri(path: &Path) -> String {
+    format!("file://{}", encode_bytes(path.as_os_str().as_bytes()))
+}
+
+/// The local path of a URI in a log, `file:///a%20b` or `file:/a%20b`, whatever bytes it has;
+/// `None` for another scheme.
+#[must_use]
+pub fn log_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file:")?;
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    path.starts_with('/').then(|| PathBuf::from(OsString::from_vec(decode_bytes(path))))
+}
+
+/// The last part of a URI, without its escapes.
+#[must_use]
+pub fn file_name(uri: &str) -> String {
+    let name = uri.rsplit('/').next().unwrap_or(uri);
+    String::from_utf8_lossy(&decode_bytes(name)).into_owned()
+}
+
+/// The path below a root that a URI of a log names; `None` if it lies elsewhere. Spellings of one
+/// place are one: `file:/a` and `file:///a`, `s3://`, `s3a://` and `s3n://`.
+#[must_use]
+pub fn below(root: &str, uri: &str) -> Option<String> {
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let path = decode(&plain_scheme(uri));
+    let root = decode(&plain_scheme(root));
+    path.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/').map(str::to_owned)
+}
+
+fn plain_scheme(uri: &str) -> String {
+    if let Some(path) = uri.strip_prefix("file:") {
+        return format!("file:///{}", path.trim_start_matches('/'));
+    }
+    for alias in ["s3a://", "s3n://"] {
+        if let Some(path) = uri.strip_prefix(alias) {
+            return format!("s3://{path}");
+        }
+    }
+    uri.to_owned()
 }
 
 /// The URL of a local path: `file:///a%20b`, without a slash at the end.
@@ -139,9 +205,8 @@ pub(crate) fn join_path(folder: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_relative, decode_path, encode_path, local_path, local_url};
+    use super::*;
     use proptest::prelude::*;
-    use std::path::{Path, PathBuf};
 
     #[test]
     fn a_path_is_written_as_java_writes_it() {
@@ -164,6 +229,26 @@ mod tests {
         assert!(local_path("file://host/a").is_err());
         assert!(local_path("file:a").is_err());
         assert!(decode_path("%ff").is_err());
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_come_back() {
+        let path = PathBuf::from(OsString::from_vec(b"/in/\xff%41 \n".to_vec()));
+        assert_eq!(file_uri(&path), "file:///in/%FF%2541%20%0A");
+        assert_eq!(log_path(&file_uri(&path)).unwrap(), path);
+        assert_eq!(log_path("file:/a%20b").unwrap(), Path::new("/a b"));
+        assert_eq!(log_path("s3://b/a"), None);
+        assert_eq!(file_name("file:///a/b%20c"), "b c");
+    }
+
+    #[test]
+    fn other_spellings_of_one_place_are_found_and_other_places_are_not() {
+        assert_eq!(below("s3://b/out", "s3a://b/out/x%20y").as_deref(), Some("x y"));
+        assert_eq!(below("file:///a/b", "file:/a/b/c").as_deref(), Some("c"));
+        assert_eq!(below("file:///a/b", "file:///a/bc/d"), None);
+        let uri = format!("file:///o/{}", encode_path("k=k 0%2Fx/part-é[1].parquet"));
+        assert_eq!(uri, "file:///o/k=k%200%252Fx/part-é%5B1%5D.parquet");
+        assert_eq!(below("file:///o", &uri).as_deref(), Some("k=k 0%2Fx/part-é[1].parquet"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use onefold_types::{Error, Result};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 
 /// Bytes read at a time.
@@ -19,6 +19,8 @@ pub(crate) struct StoredFile {
     path: String,
     size: u64,
     runtime: Handle,
+    /// Why the store gave no bytes, the first time; readers of formats lose the cause.
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 impl StoredFile {
@@ -32,7 +34,22 @@ impl StoredFile {
             )));
         };
         let (path, runtime) = (path.to_owned(), Handle::current());
-        Ok(StoredFile { store, path, size: entry.size, runtime })
+        Ok(Self::known(store, path, entry.size, runtime))
+    }
+
+    /// A file whose size is known.
+    pub(crate) fn known(
+        store: Arc<dyn Store>,
+        path: String,
+        size: u64,
+        runtime: Handle,
+    ) -> StoredFile {
+        StoredFile { store, path, size, runtime, failure: Arc::default() }
+    }
+
+    /// Takes what the store's first failure was, if there was one.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -49,9 +66,12 @@ impl StoredFile {
     }
 
     fn range(&self, start: u64, length: u64) -> io::Result<Bytes> {
-        self.runtime
-            .block_on(self.store.read_range(&self.path, start, length))
-            .map_err(io::Error::other)
+        self.runtime.block_on(self.store.read_range(&self.path, start, length)).map_err(|error| {
+            let text = error.to_string();
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
+            io::Error::other(text)
+        })
     }
 }
 

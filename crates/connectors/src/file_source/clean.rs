@@ -1,13 +1,15 @@
 //! `cleanSource`: archives or deletes files whose batch is committed. Failures are warnings.
 
-use crate::java_uri;
+use super::bucket::Bucket;
+use onefold_storage::location;
 use std::fs;
 use std::path::PathBuf;
 
 /// What to do with files that are done.
 #[derive(Debug, Clone)]
 pub(crate) enum Cleaner {
-    Delete,
+    /// Deletes them, in the bucket if there is one.
+    Delete(Option<Bucket>),
     /// Moves files below this folder, keeping their whole path.
     Archive(PathBuf),
 }
@@ -19,12 +21,18 @@ impl Cleaner {
         reason = "input is moved aside, not made durable; the name was looked for just before"
     )]
     pub(crate) fn clean(&self, uri: &str) {
-        let Some(path) = java_uri::local_path(uri) else { return };
+        if let Cleaner::Delete(Some(bucket)) = self {
+            if let Err(error) = bucket.delete(uri) {
+                tracing::warn!(path = %uri, error = %error.chain(), "a file that is done could not be deleted");
+            }
+            return;
+        }
+        let Some(path) = location::log_path(uri) else { return };
         if !path.exists() {
             return;
         }
         let outcome = match self {
-            Cleaner::Delete => fs::remove_file(&path),
+            Cleaner::Delete(_) => fs::remove_file(&path),
             Cleaner::Archive(folder) => {
                 let target = folder.join(path.strip_prefix("/").unwrap_or(&path));
                 if target.exists() {

@@ -1,33 +1,34 @@
 //! A file source as part of a query: checks what the user asked for and finds the schema.
 
-use super::cells::{Cells, nullable};
+mod content;
+mod places;
+
 use super::clean::Cleaner;
-use super::csv::Dialect;
 use super::formats::{Formats, Reading};
 use super::input::Tolerance;
 use super::json_scan::Leniency;
-use super::listing::{Places, expand, has_glob, matcher};
+use super::listing::{Places, expand, has_glob};
 use super::note::ChosenFile;
 use super::partitions;
 use super::reader::{FormatReader, Wanted};
-use super::rows::Mode;
 use super::scan::{FileScan, METADATA, Origin, Shared, metadata_fields};
 use super::seen::SeenFiles;
 use super::source::{FileSource, Limit};
 use super::times::Zone;
 use crate::formats::Format;
-use crate::java_uri;
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
+use content::{check_columns, given_columns, leniency, reader};
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{
     Options, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
 };
-use onefold_storage::location::local_path;
 use onefold_types::{Error, Replay, Result};
+use places::{base_of, local_place, places};
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// How files are chosen.
 #[derive(Debug, Clone)]
@@ -58,64 +59,6 @@ pub(crate) struct Definition {
 
 fn invalid<T>(text: impl Into<String>) -> Result<T> {
     Err(Error::invalid(text))
-}
-
-/// An absolute path or pattern of what a user gave. A plain path is taken as it is; of a URL the
-/// escapes are taken out.
-fn absolute(given: &str) -> Result<String> {
-    if given.is_empty() {
-        return invalid("the path of the file source is empty; give load() a folder");
-    }
-    if let Some(path) = local_path(given)? {
-        return Ok(trimmed(&path.to_string_lossy()));
-    }
-    if let Some((scheme, _)) = given.split_once("://") {
-        return invalid(format!(
-            "{given}: the file source reads local files only so far, not `{scheme}://`"
-        ));
-    }
-    if given.starts_with('/') {
-        return Ok(trimmed(given));
-    }
-    let here = std::env::current_dir()
-        .map_err(|error| Error::unavailable("the current folder is gone").because(error))?;
-    Ok(trimmed(&format!("{}/{given}", here.display())))
-}
-
-fn trimmed(path: &str) -> String {
-    let parts: Vec<&str> =
-        path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    format!("/{}", parts.join("/"))
-}
-
-fn one_char(options: &Options, name: &str) -> Result<Option<char>> {
-    let text = options.text(name).unwrap_or_default();
-    let mut letters = text.chars();
-    match (letters.next(), letters.next()) {
-        (None, _) | (Some('\0'), None) => Ok(None),
-        (Some(letter), None) => Ok(Some(letter)),
-        _ => invalid(format!("option `{name}` is `{text}`, but takes one character")),
-    }
-}
-
-fn mode(options: &Options) -> Mode {
-    match options.choice("mode").as_deref() {
-        Some("dropmalformed") => Mode::DropMalformed,
-        Some("failfast") => Mode::FailFast,
-        _ => Mode::Permissive,
-    }
-}
-
-fn leniency(options: &Options) -> Leniency {
-    Leniency {
-        comments: options.flag("allowComments"),
-        unquoted_names: options.flag("allowUnquotedFieldNames"),
-        single_quotes: options.flag("allowSingleQuotes"),
-        leading_zeros: options.flag("allowNumericLeadingZeros"),
-        escape_any: options.flag("allowBackslashEscapingAnyCharacter"),
-        control_chars: options.flag("allowUnquotedControlChars"),
-        non_numbers: options.flag("allowNonNumericNumbers"),
-    }
 }
 
 fn choice(options: &Options) -> Result<Choice> {
@@ -159,142 +102,27 @@ fn choice(options: &Options) -> Result<Choice> {
     })
 }
 
-fn separator(options: &Options) -> Option<Vec<u8>> {
-    options.text("lineSep").filter(|text| !text.is_empty()).map(|text| text.as_bytes().to_vec())
-}
-
-fn reader(format: Format, options: &Options, data: &Fields) -> Result<FormatReader> {
-    let corrupt_column =
-        || options.text("columnNameOfCorruptRecord").unwrap_or_default().to_owned();
-    Ok(match format {
-        Format::Json => FormatReader::Json {
-            multi_line: options.flag("multiLine"),
-            separator: separator(options),
-            mode: mode(options),
-            corrupt_column: corrupt_column(),
-        },
-        Format::Csv => {
-            let corrupt_column = corrupt_column();
-            let given = options.text("sep").or_else(|| options.text("delimiter")).unwrap_or(",");
-            let names = data
-                .iter()
-                .map(|field| field.name().clone())
-                .filter(|name| *name != corrupt_column)
-                .collect();
-            let dialect = Dialect {
-                separator: if given == "\\t" { "\t".to_owned() } else { given.to_owned() },
-                quote: one_char(options, "quote")?,
-                escape: one_char(options, "escape")?,
-                comment: one_char(options, "comment")?,
-                header: options.flag("header"),
-                enforce_schema: options.flag("enforceSchema"),
-                null_value: options.text("nullValue").unwrap_or_default().to_owned(),
-                empty_value: options.text("emptyValue").unwrap_or_default().to_owned(),
-                trim_leading: options.flag("ignoreLeadingWhiteSpace"),
-                trim_trailing: options.flag("ignoreTrailingWhiteSpace"),
-                multi_line: options.flag("multiLine"),
-                line_separator: separator(options),
-                places: Vec::new(),
-                names,
-            };
-            if dialect.separator.is_empty() {
-                return invalid("option `sep` is empty; give the text that separates fields");
-            }
-            FormatReader::Csv { dialect, mode: mode(options), corrupt_column }
-        }
-        Format::Text => {
-            FormatReader::Text { whole: options.flag("wholetext"), separator: separator(options) }
-        }
-        Format::Parquet => FormatReader::Parquet,
-        Format::BinaryFile => FormatReader::BinaryFile,
-    })
-}
-
-/// The columns that a format has by itself, or that the user gave.
-fn given_columns(format: Format, given: Option<&SchemaRef>) -> Result<Fields> {
-    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    Ok(match (format, given) {
-        (Format::BinaryFile, _) => vec![
-            Field::new("path", DataType::Utf8, true),
-            Field::new("modificationTime", time, true),
-            Field::new("length", DataType::Int64, true),
-            Field::new("content", DataType::Binary, true),
-        ]
-        .into(),
-        (_, Some(schema)) => nullable(schema.fields()),
-        (Format::Text, None) => vec![Field::new("value", DataType::Utf8, true)].into(),
-        (_, None) => {
-            return invalid(format!(
-                "a stream of {} files needs a schema; give one, as in schema(\"id BIGINT\")",
-                format.name()
-            ));
-        }
-    })
-}
-
-fn check_columns(format: Format, data: &Fields) -> Result<()> {
-    match format {
-        Format::Text
-            if data.len() != 1 || data.iter().any(|f| f.data_type() != &DataType::Utf8) =>
-        {
-            invalid("text files have one column, of type string; correct the schema")
-        }
-        Format::Json | Format::Csv => {
-            for field in data {
-                let nested = field.data_type().is_nested() && format == Format::Csv;
-                Cells::new(field.data_type())
-                    .and_then(|_| {
-                        if nested {
-                            return invalid("csv holds no nested values; use another type");
-                        }
-                        Ok(())
-                    })
-                    .map_err(|error| {
-                        Error::invalid(format!("column `{}` does not fit", field.name()))
-                            .because(error)
-                    })?;
-            }
-            Ok(())
-        }
-        _ => Ok(()),
-    }
-}
-
 impl Definition {
     /// Checks a request.
     pub(crate) async fn define(
         format: Format,
         request: SourceRequest,
     ) -> Result<Arc<dyn SourceDefinition>> {
-        let work = move || Self::check(format, request);
+        let runtime = Handle::current();
+        let work = move || Self::check(format, request, runtime);
         let definition = tokio::task::spawn_blocking(work)
             .await
             .map_err(|error| Error::internal("checking a source stopped").because(error))??;
         Ok(Arc::new(definition))
     }
 
-    fn check(format: Format, request: SourceRequest) -> Result<Definition> {
-        let SourceRequest { options, schema, mut paths } = request;
+    fn check(format: Format, request: SourceRequest, runtime: Handle) -> Result<Definition> {
+        let SourceRequest { options, schema, mut paths, conf } = request;
         if paths.is_empty() {
             paths.extend(options.text("path").map(str::to_owned));
         }
-        if paths.is_empty() {
-            return invalid("the file source needs a path; give load() a folder");
-        }
-        let places = Places {
-            patterns: paths.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
-            name_filter: options.text("pathGlobFilter").map(matcher).transpose()?,
-            recursive: options.flag("recursiveFileLookup"),
-        };
-        for pattern in &places.patterns {
-            if !has_glob(pattern) && !Path::new(pattern).exists() {
-                return invalid(format!(
-                    "{} does not exist; make the folder or correct the path",
-                    java_uri::file_uri(Path::new(pattern))
-                ));
-            }
-        }
-        let zone = zone_of(&options, &BTreeMap::new())?;
+        let places = places(&paths, &options, &conf, runtime)?;
+        let zone = zone_of(&options, &conf)?;
         let base = base_of(&options, &places)?;
         let partition_columns = match &base {
             Some(base) => {
@@ -348,28 +176,37 @@ impl Definition {
     /// What becomes of files that are done.
     pub(crate) fn cleaner(&self) -> Result<Option<Cleaner>> {
         match self.options.choice("cleanSource").as_deref() {
-            Some("delete") => Ok(Some(Cleaner::Delete)),
-            Some("archive") => {
-                let Some(folder) = self.options.text("sourceArchiveDir") else {
-                    return invalid("cleanSource=archive needs sourceArchiveDir; give it a folder");
-                };
-                let folder = PathBuf::from(absolute(folder)?);
-                for pattern in &self.places.patterns {
-                    for root in expand(pattern)? {
-                        if folder.starts_with(&root) || root.starts_with(&folder) {
-                            return invalid(format!(
-                                "sourceArchiveDir {} and the source {} lie in one another; \
-                                 archive elsewhere",
-                                folder.display(),
-                                root.display()
-                            ));
-                        }
-                    }
-                }
-                Ok(Some(Cleaner::Archive(folder)))
-            }
+            Some("delete") => Ok(Some(Cleaner::Delete(self.places.bucket.clone()))),
+            Some("archive") => self.archive().map(Some),
             _ => Ok(None),
         }
+    }
+
+    fn archive(&self) -> Result<Cleaner> {
+        let Some(folder) = self.options.text("sourceArchiveDir") else {
+            return invalid("cleanSource=archive needs sourceArchiveDir; give it a folder");
+        };
+        if let Some(bucket) = &self.places.bucket {
+            return invalid(format!(
+                "cleanSource=archive moves local files only, not those of {}; use \
+                 cleanSource=delete, or a rule of the bucket",
+                bucket.start()
+            ));
+        }
+        let folder = PathBuf::from(local_place(folder, "sourceArchiveDir")?);
+        for pattern in &self.places.patterns {
+            for root in expand(pattern)? {
+                if folder.starts_with(&root) || root.starts_with(&folder) {
+                    return invalid(format!(
+                        "sourceArchiveDir {} and the source {} lie in one another; archive \
+                         elsewhere",
+                        folder.display(),
+                        root.display()
+                    ));
+                }
+            }
+        }
+        Ok(Cleaner::Archive(folder))
     }
 
     /// The plan that reads these files.
@@ -417,6 +254,7 @@ impl Definition {
                 batch_rows: config.batch_size().max(1),
                 tolerance: self.tolerance,
                 row_index: metadata && matches!(self.reader, FormatReader::Parquet),
+                bucket: self.places.bucket.clone(),
             },
             origins,
             schema: project(projection)?,
@@ -447,20 +285,6 @@ fn zone_of(options: &Options, conf: &BTreeMap<String, String>) -> Result<Zone> {
     })
 }
 
-/// Where partition folders begin, as a URI: `basePath`, or the one path that is no pattern.
-fn base_of(options: &Options, places: &Places) -> Result<Option<String>> {
-    if places.recursive {
-        return Ok(None);
-    }
-    if let Some(base) = options.text("basePath") {
-        return Ok(Some(java_uri::file_uri(Path::new(&absolute(base)?))));
-    }
-    Ok(match places.patterns.as_slice() {
-        [one] if !has_glob(one) => Some(java_uri::file_uri(Path::new(one))),
-        _ => None,
-    })
-}
-
 #[async_trait]
 impl SourceDefinition for Definition {
     fn schema(&self) -> SchemaRef {
@@ -475,13 +299,18 @@ impl SourceDefinition for Definition {
             };
         }
         Replay::Exact {
-            how: "each file is recorded with its size and time, and checked when it is read"
-                .to_owned(),
+            how: match self.places.bucket {
+                Some(_) => "each file is recorded with its ETag, and checked when it is read",
+                None => "each file is recorded with its size and time, and checked when it is read",
+            }
+            .to_owned(),
         }
     }
 
     fn description(&self) -> String {
-        let paths: Vec<String> = self.places.patterns.iter().map(|p| format!("file:{p}")).collect();
+        let start = self.places.bucket.as_ref().map_or("file:", |bucket| bucket.start());
+        let paths: Vec<String> =
+            self.places.patterns.iter().map(|path| format!("{start}{path}")).collect();
         format!("FileStreamSource[{}]", paths.join(","))
     }
 
@@ -491,13 +320,16 @@ impl SourceDefinition for Definition {
             .iter()
             .map(|pattern| {
                 let plain = pattern.split('/').take_while(|part| !has_glob(part));
-                let path = plain.collect::<Vec<_>>().join("/");
-                java_uri::file_uri(Path::new(&path))
+                self.places.uri(&plain.collect::<Vec<_>>().join("/"))
             })
             .collect()
     }
 
     async fn open(&self, context: SourceContext) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(FileSource::open(Arc::new(self.clone()), context).await?))
+        let mut definition = self.clone();
+        if let Some(bucket) = &self.places.bucket {
+            definition.places.bucket = Some(bucket.with_settings(&context.conf)?);
+        }
+        Ok(Arc::new(FileSource::open(Arc::new(definition), context).await?))
     }
 }

@@ -1,9 +1,11 @@
 //! Opens the files of a batch, checks that they are what was recorded, and unpacks them.
 
+use super::bucket::Bucket;
 use super::note::ChosenFile;
+use crate::file_sink::stored_file::StoredFile;
 use crate::formats::Compression;
-use crate::java_uri;
-use onefold_types::{Error, Result};
+use onefold_storage::location;
+use onefold_types::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -20,113 +22,211 @@ pub(crate) struct Tolerance {
     pub(crate) changed: bool,
 }
 
+/// What tells whether a file is still the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Length in bytes.
+    pub(crate) size: u64,
+    /// Time of last change, milliseconds since 1970; negative before.
+    pub(crate) modified_ms: i64,
+    /// The store's version of the bytes, where it has one.
+    pub(crate) etag: Option<String>,
+}
+
+impl From<&Metadata> for Facts {
+    fn from(metadata: &Metadata) -> Facts {
+        Facts { size: metadata.len(), modified_ms: modified_ms(metadata), etag: None }
+    }
+}
+
 /// Time of last change in milliseconds since 1970; negative before.
 pub(crate) fn modified_ms(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000).saturating_add(metadata.mtime_nsec() / 1_000_000)
 }
 
 /// The local path of a file of this source.
-pub(crate) fn local(uri: &str) -> Result<PathBuf> {
-    java_uri::local_path(uri).ok_or_else(|| {
-        Error::invalid(format!("{uri} is not on a local disk; the file source reads local files"))
+fn local(uri: &str) -> Result<PathBuf> {
+    location::log_path(uri).ok_or_else(|| {
+        Error::invalid(format!(
+            "{uri} is not on a local disk, but the source is; a source cannot move to another \
+             store, so start the query with a new checkpoint"
+        ))
     })
 }
 
+/// The facts of a file; `None` if it is gone.
+pub(crate) fn facts_of(uri: &str, bucket: Option<&Bucket>) -> Result<Option<Facts>> {
+    if let Some(bucket) = bucket {
+        return bucket.facts(uri);
+    }
+    match std::fs::metadata(local(uri)?) {
+        Ok(metadata) => Ok(Some(Facts::from(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(uri, error)),
+    }
+}
+
 /// Checks that a file is still the one that was recorded.
-pub(crate) fn verify(file: &ChosenFile, found: &Metadata, tolerance: Tolerance) -> Result<()> {
+pub(crate) fn verify(file: &ChosenFile, found: &Facts, tolerance: Tolerance) -> Result<()> {
     if tolerance.changed {
         return Ok(());
     }
-    let differs = |what: &str, was: i64, is: i64| {
+    let differs = |what: &str, was: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
         Err(Error::corrupt(format!(
             "{} changed since its batch was planned: {what} was {was} and is {is}; restore the \
              file, or set onefold.source.allowChangedFiles=true to read it as it is",
             file.path
         )))
     };
-    let size = i64::try_from(found.len()).unwrap_or(i64::MAX);
-    if let Some(was) = file.size.and_then(|size| i64::try_from(size).ok())
-        && was != size
-    {
-        return differs("size", was, size);
+    if let (Some(was), Some(is)) = (&file.etag, &found.etag) {
+        return if was == is { Ok(()) } else { differs("ETag", was, is) };
     }
-    let time = modified_ms(found);
+    if let Some(was) = file.size
+        && was != found.size
+    {
+        return differs("size", &was, &found.size);
+    }
+    // A listing of a bucket tells finer times than a look at one object.
+    let unit = if found.etag.is_some() { 1_000 } else { 1 };
     match file.mtime {
-        Some(was) if was != time => differs("modification time", was, time),
+        Some(was) if was.div_euclid(unit) != found.modified_ms.div_euclid(unit) => {
+            differs("modification time", &was, &found.modified_ms)
+        }
         _ => Ok(()),
     }
 }
 
+/// The bytes of a file, for readers that jump.
+pub(crate) enum Content {
+    Local(File),
+    Stored(StoredFile),
+}
+
 /// An open file of a batch.
 pub(crate) struct Input {
-    file: File,
+    content: Content,
+    facts: Facts,
     name: String,
+    bucket: Option<Bucket>,
+}
+
+fn vanished(chosen: &ChosenFile, tolerance: Tolerance) -> Result<()> {
+    if tolerance.missing {
+        tracing::warn!(path = %chosen.path, "a file vanished and is left out");
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "{} vanished before its batch was read; restore it, or set ignoreMissingFiles=true to go \
+         on without it",
+        chosen.path
+    )))
 }
 
 impl Input {
     /// Opens a file; `None` if it is gone and that is allowed.
-    pub(crate) fn open(chosen: &ChosenFile, tolerance: Tolerance) -> Result<Option<Input>> {
-        let path = local(&chosen.path)?;
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if tolerance.missing {
-                    tracing::warn!(path = %chosen.path, "a file vanished and is left out");
-                    return Ok(None);
+    pub(crate) fn open(
+        chosen: &ChosenFile,
+        tolerance: Tolerance,
+        bucket: Option<&Bucket>,
+    ) -> Result<Option<Input>> {
+        let path = &chosen.path;
+        let opened = match bucket {
+            Some(bucket) => match bucket.facts(path)? {
+                Some(facts) => Some((Content::Stored(bucket.file(path, facts.size)?), facts)),
+                None => None,
+            },
+            None => match File::open(local(path)?) {
+                Ok(file) => {
+                    let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
+                    Some((Content::Local(file), Facts::from(&metadata)))
                 }
-                return Err(Error::corrupt(format!(
-                    "{} vanished before its batch was read; restore it, or set \
-                     ignoreMissingFiles=true to go on without it",
-                    chosen.path
-                ))
-                .because(error));
-            }
-            Err(error) => return Err(unreadable(&chosen.path, error)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(unreadable(path, error)),
+            },
         };
-        let metadata = file.metadata().map_err(|error| unreadable(&chosen.path, error))?;
-        verify(chosen, &metadata, tolerance)?;
-        Ok(Some(Input { file, name: java_uri::file_name(&chosen.path) }))
+        let Some((content, facts)) = opened else {
+            return vanished(chosen, tolerance).map(|()| None);
+        };
+        verify(chosen, &facts, tolerance)?;
+        let name = location::file_name(path);
+        Ok(Some(Input { content, facts, name, bucket: bucket.cloned() }))
+    }
+
+    /// What the file was like when it was opened.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The file, for readers that jump.
+    pub(crate) fn content(&self) -> Result<Content> {
+        Ok(match &self.content {
+            Content::Stored(file) => Content::Stored(file.clone()),
+            Content::Local(file) => Content::Local(file.try_clone().map_err(|error| {
+                Error::unavailable("a file handle could not be copied").because(error)
+            })?),
+        })
+    }
+
+    /// The bytes as they are.
+    pub(crate) fn bytes(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match self.content()? {
+            Content::Local(file) => Box::new(file),
+            Content::Stored(file) => Box::new(file.read_from(0)),
+        })
     }
 
     /// The bytes, unpacked.
     pub(crate) fn reader(&self) -> Result<Box<dyn Read + Send>> {
-        let file = self.file.try_clone().map_err(|error| {
-            Error::unavailable("a file handle could not be copied").because(error)
-        })?;
-        let metadata = file.metadata().map_err(|error| unreadable(&self.name, error))?;
-        if metadata.len() == 0 {
+        if self.facts.size == 0 {
             // Codecs differ in what they make of nothing.
             return Ok(Box::new(io::empty()));
         }
+        let bytes = self.bytes()?;
         Ok(match Compression::of_file_name(&self.name) {
-            Compression::None => Box::new(file),
-            Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(buffered(file))),
-            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(buffered(file))),
+            Compression::None => bytes,
+            Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(buffered(bytes))),
+            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(buffered(bytes))),
             Compression::Zstd => {
-                Box::new(zstd::stream::read::Decoder::new(file).map_err(|error| {
+                Box::new(zstd::stream::read::Decoder::new(bytes).map_err(|error| {
                     Error::unavailable("the zstd decoder could not start").because(error)
                 })?)
             }
-            Compression::Deflate => Box::new(flate2::read::ZlibDecoder::new(buffered(file))),
-            Compression::Snappy => Box::new(HadoopBlocks::new(buffered(file), unpack_snappy)),
-            Compression::Lz4 => Box::new(HadoopBlocks::new(buffered(file), unpack_lz4)),
+            Compression::Deflate => Box::new(flate2::read::ZlibDecoder::new(buffered(bytes))),
+            Compression::Snappy => Box::new(HadoopBlocks::new(buffered(bytes), unpack_snappy)),
+            Compression::Lz4 => Box::new(HadoopBlocks::new(buffered(bytes), unpack_lz4)),
         })
     }
 
-    /// The file itself.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// Why the store gave no more bytes, if that is why reading stopped.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        match &self.content {
+            Content::Stored(file) => {
+                file.failure().filter(|error| error.kind() != ErrorKind::Corrupt)
+            }
+            Content::Local(_) => None,
+        }
     }
 
     /// Checks once more, after all was read.
     pub(crate) fn verify_again(&self, chosen: &ChosenFile, tolerance: Tolerance) -> Result<()> {
-        let metadata = self.file.metadata().map_err(|error| unreadable(&chosen.path, error))?;
-        verify(chosen, &metadata, tolerance)
+        let facts = match &self.content {
+            Content::Local(file) => {
+                let metadata = file.metadata().map_err(|error| unreadable(&chosen.path, error))?;
+                Facts::from(&metadata)
+            }
+            Content::Stored(_) => match facts_of(&chosen.path, self.bucket.as_ref())? {
+                Some(facts) => facts,
+                None => return vanished(chosen, tolerance),
+            },
+        };
+        verify(chosen, &facts, tolerance)
     }
 }
 
-fn buffered(file: File) -> io::BufReader<File> {
-    io::BufReader::with_capacity(128 * 1024, file)
+type Source = Box<dyn Read + Send>;
+
+fn buffered(bytes: Source) -> io::BufReader<Source> {
+    io::BufReader::with_capacity(128 * 1024, bytes)
 }
 
 /// The error of a file that cannot be read.

@@ -1,9 +1,10 @@
 //! Lists the files below the paths given to `load`, as Spark's file index does.
 
+use super::bucket::Bucket;
 use super::input::{modified_ms, unreadable};
 use super::seen::SeenFiles;
-use crate::java_uri;
 use globset::{GlobBuilder, GlobMatcher};
+use onefold_storage::location;
 use onefold_types::{Error, Result};
 use std::fs;
 use std::io;
@@ -17,6 +18,8 @@ pub(crate) struct Found {
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) modified_ms: i64,
+    /// The store's version of the bytes, where it has one.
+    pub(crate) etag: Option<String>,
 }
 
 /// Where to look, and for what.
@@ -26,6 +29,8 @@ pub(crate) struct Places {
     pub(crate) patterns: Vec<String>,
     pub(crate) name_filter: Option<GlobMatcher>,
     pub(crate) recursive: bool,
+    /// The bucket that all paths are in; `None` for the local disk.
+    pub(crate) bucket: Option<Bucket>,
 }
 
 /// Whether a path holds a character that makes it a pattern.
@@ -45,14 +50,15 @@ pub(crate) fn matcher(pattern: &str) -> Result<GlobMatcher> {
         })
 }
 
-fn hidden(name: &[u8]) -> bool {
+/// Whether a name is left out of listings.
+pub(crate) fn hidden(name: &[u8]) -> bool {
     name.starts_with(b".")
         || (name.starts_with(b"_") && !name.contains(&b'='))
         || name.ends_with(b"._COPYING_")
 }
 
 fn failed(folder: &Path, error: io::Error) -> Error {
-    unreadable(&java_uri::file_uri(folder), error)
+    unreadable(&location::file_uri(folder), error)
 }
 
 /// The paths that a pattern names.
@@ -95,8 +101,19 @@ pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
 }
 
 impl Places {
+    /// The URI of an absolute path.
+    pub(crate) fn uri(&self, path: &str) -> String {
+        match &self.bucket {
+            Some(bucket) => bucket.uri(path),
+            None => location::file_uri(Path::new(path)),
+        }
+    }
+
     /// All files that `seen` does not hold already.
     pub(crate) fn list(&self, seen: &SeenFiles) -> Result<Vec<Found>> {
+        if let Some(bucket) = &self.bucket {
+            return bucket.list(self, seen);
+        }
         let mut found = Vec::new();
         for pattern in &self.patterns {
             for root in expand(pattern)? {
@@ -108,7 +125,7 @@ impl Places {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Err(Error::unavailable(format!(
                             "{} does not exist; make the folder or correct the path",
-                            java_uri::file_uri(&root)
+                            location::file_uri(&root)
                         )));
                     }
                     Err(error) => return Err(failed(&root, error)),
@@ -117,7 +134,7 @@ impl Places {
                     let mut above = vec![(metadata.dev(), metadata.ino())];
                     self.walk(&root, false, seen, &mut above, &mut found)?;
                 } else {
-                    self.take(java_uri::file_uri(&root), &metadata, seen, &mut found);
+                    self.take(location::file_uri(&root), &metadata, seen, &mut found);
                 }
             }
         }
@@ -133,7 +150,7 @@ impl Places {
     ) {
         let modified_ms = modified_ms(metadata);
         if seen.is_new(&path, modified_ms) {
-            found.push(Found { path, size: metadata.len(), modified_ms });
+            found.push(Found { path, size: metadata.len(), modified_ms, etag: None });
         }
     }
 
@@ -145,7 +162,7 @@ impl Places {
         above: &mut Vec<(u64, u64)>,
         found: &mut Vec<Found>,
     ) -> Result<()> {
-        let prefix = format!("{}/", java_uri::file_uri(folder).trim_end_matches('/'));
+        let prefix = format!("{}/", location::file_uri(folder).trim_end_matches('/'));
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             // Removed while we were listing.
@@ -162,7 +179,7 @@ impl Places {
                 continue;
             }
             let kind = entry.file_type().map_err(|error| failed(folder, error))?;
-            let path = format!("{prefix}{}", java_uri::encode_path(bytes));
+            let path = format!("{prefix}{}", location::encode_bytes(bytes));
             if kind.is_file() && (seen.contains(&path) || !self.wanted(&name)) {
                 continue;
             }

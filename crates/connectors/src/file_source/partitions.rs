@@ -6,6 +6,7 @@ use super::times::{Zone, parse_date, parse_timestamp};
 use arrow::array::Array as _;
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
+use onefold_storage::location;
 use onefold_types::{Error, Result};
 
 /// The folder name that stands for null.
@@ -22,9 +23,9 @@ pub(crate) fn values_of(path: &str, base: &str) -> Vec<(String, Option<String>)>
         .into_iter()
         .filter_map(|part| {
             // Once for the URI, once for the name that the writer escaped.
-            let name = text(crate::java_uri::decode_path(part));
+            let name = text(location::decode_bytes(part));
             let (key, value) = name.split_once('=').filter(|(key, _)| !key.is_empty())?;
-            let plain = |part: &str| text(crate::java_uri::decode_path(part));
+            let plain = |part: &str| text(location::decode_bytes(part));
             Some((plain(key), (value != NULL_NAME).then(|| plain(value))))
         })
         .collect()

@@ -1,18 +1,20 @@
 //! Reads one file of any format into batches of the columns wanted.
 
+use super::bucket::Bucket;
+use super::columnar;
 use super::csv::{self, Dialect};
 use super::formats::Reading;
-use super::input::{Input, Tolerance};
+use super::input::{Content, Input, Tolerance};
 use super::json;
 use super::lines::{Line, for_each_line};
 use super::note::ChosenFile;
 use super::rows::{Emit, Mode, Rows, batch_of};
-use arrow::array::{ArrayRef, Int64Array, StringBuilder, new_null_array};
-use arrow::datatypes::{Field, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use arrow::array::{
+    ArrayRef, BinaryArray, Int64Array, StringArray, StringBuilder, TimestampMicrosecondArray,
+    new_null_array,
+};
+use arrow::datatypes::SchemaRef;
 use onefold_types::{Error, ErrorKind, Result};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ pub(crate) enum FormatReader {
     Csv { dialect: Dialect, mode: Mode, corrupt_column: String },
     Text { whole: bool, separator: Option<Vec<u8>> },
     Parquet,
+    Orc,
+    Avro,
     BinaryFile,
 }
 
@@ -36,6 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) tolerance: Tolerance,
     /// Whether the batches end with a column of row numbers (Parquet).
     pub(crate) row_index: bool,
+    /// Where the files are, unless on a local disk.
+    pub(crate) bucket: Option<Bucket>,
 }
 
 impl FormatReader {
@@ -46,16 +52,22 @@ impl FormatReader {
         wanted: &Wanted,
         emit: &mut Emit<'_>,
     ) -> Result<()> {
-        let Some(input) = Input::open(file, wanted.tolerance)? else { return Ok(()) };
+        let tolerance = wanted.tolerance;
+        let Some(input) = Input::open(file, tolerance, wanted.bucket.as_ref())? else {
+            return Ok(());
+        };
         let outcome = self.rows(&input, file, wanted, emit);
+        if let (Err(_), Some(failure)) = (&outcome, input.failure()) {
+            // The store failed, not the file.
+            return Err(failure);
+        }
         match outcome {
-            Err(error)
-                if wanted.tolerance.corrupt
-                    && error.kind() == onefold_types::ErrorKind::Corrupt =>
-            {
+            Err(error) if tolerance.corrupt && error.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(path = %file.path, %error, "the rest of a corrupt file is left out");
             }
-            Err(error) if error.kind() == onefold_types::ErrorKind::Corrupt => {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                // A file that was replaced while it was read is not damaged.
+                input.verify_again(file, tolerance)?;
                 return Err(Error::corrupt(format!(
                     "{} cannot be read to its end; repair the file, or set \
                      ignoreCorruptFiles=true to leave the rest of it out",
@@ -65,7 +77,7 @@ impl FormatReader {
             }
             other => other?,
         }
-        input.verify_again(file, wanted.tolerance)
+        input.verify_again(file, tolerance)
     }
 
     fn rows(
@@ -97,7 +109,15 @@ impl FormatReader {
             FormatReader::Text { whole, separator } => {
                 text(input.reader()?, *whole, separator.as_deref(), wanted, emit)
             }
-            FormatReader::Parquet => parquet(input, &file.path, wanted, emit),
+            FormatReader::Parquet => match input.content()? {
+                Content::Local(local) => columnar::parquet(local, &file.path, wanted, emit),
+                Content::Stored(stored) => columnar::parquet(stored, &file.path, wanted, emit),
+            },
+            FormatReader::Orc => match input.content()? {
+                Content::Local(local) => columnar::orc(local, &file.path, wanted, emit),
+                Content::Stored(stored) => columnar::orc(stored, &file.path, wanted, emit),
+            },
+            FormatReader::Avro => columnar::avro(input.bytes()?, &file.path, wanted, emit),
             FormatReader::BinaryFile => binary(input, file, wanted, emit),
         }
     }
@@ -120,15 +140,8 @@ fn rows_of<'a>(
     path: &'a str,
     emit: &'a mut Emit<'a>,
 ) -> Result<Rows<'a>> {
-    Rows::new(
-        &wanted.schema,
-        corrupt_column,
-        mode,
-        wanted.reading.clone(),
-        wanted.batch_rows,
-        path,
-        emit,
-    )
+    let reading = wanted.reading.clone();
+    Rows::new(&wanted.schema, corrupt_column, mode, reading, wanted.batch_rows, path, emit)
 }
 
 fn unpacked(error: std::io::Error) -> Error {
@@ -172,123 +185,24 @@ fn text(
     Ok(())
 }
 
-fn parquet(input: &Input, path: &str, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
-    let damaged = |error| Error::corrupt("it is not a whole Parquet file").because(error);
-    let file = input.file().try_clone().map_err(unpacked)?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
-    let there = Arc::clone(builder.schema());
-    // Names compare without case, as Spark's reader does by default.
-    let find = |name: &str| {
-        there.index_of(name).ok().or_else(|| {
-            there.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))
-        })
-    };
-    let places: Vec<Option<usize>> =
-        wanted.schema.fields().iter().map(|field| find(field.name())).collect();
-    let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().flatten().copied());
-    let mut sorted: Vec<usize> = places.iter().flatten().copied().collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let reader = builder
-        .with_projection(mask)
-        .with_batch_size(wanted.batch_rows)
-        .build()
-        .map_err(damaged)?;
-    let mut row = 0_i64;
-    for batch in reader {
-        let batch =
-            batch.map_err(|error| Error::corrupt("its pages cannot be decoded").because(error))?;
-        let count = batch.num_rows();
-        let mut columns = Vec::with_capacity(places.len());
-        for (place, field) in places.iter().zip(wanted.schema.fields()) {
-            let at = place.and_then(|place| sorted.binary_search(&place).ok());
-            columns.push(match at.and_then(|at| batch.columns().get(at)) {
-                Some(column) => fitted(column, path, field)?,
-                None => new_null_array(field.data_type(), count),
-            });
-        }
-        let out = if wanted.row_index {
-            let end = row.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
-            columns.push(Arc::new(Int64Array::from_iter_values(row..end)));
-            row = end;
-            with_row_index(wanted, columns, count)?
-        } else {
-            batch_of(&wanted.schema, columns, count)?
-        };
-        if !emit(out)? {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Widens a column to the type wanted. What could lose or change values is refused, as in Spark.
-fn fitted(column: &ArrayRef, path: &str, field: &Field) -> Result<ArrayRef> {
-    use arrow::datatypes::DataType as D;
-    let (name, there, wanted) = (field.name(), column.data_type(), field.data_type());
-    let width = |kind: &D| match kind {
-        D::Int8 => Some(1),
-        D::Int16 => Some(2),
-        D::Int32 => Some(3),
-        D::Int64 => Some(4),
-        _ => None,
-    };
-    let texts = |kind: &D| {
-        matches!(
-            kind,
-            D::Utf8 | D::LargeUtf8 | D::Utf8View | D::Binary | D::LargeBinary | D::BinaryView
-        )
-    };
-    let fits = there == wanted
-        || matches!((width(there), width(wanted)), (Some(from), Some(to)) if from <= to)
-        || matches!((there, wanted), (D::Float32, D::Float64) | (D::Int32, D::Float64))
-        || matches!((there, wanted), (D::Timestamp(..), D::Timestamp(..)))
-        || (texts(there) && texts(wanted))
-        || matches!((there, wanted), (D::Decimal128(..), D::Decimal128(..)))
-        || (there.is_nested() && wanted.is_nested())
-        || matches!(there, D::Dictionary(..));
-    if !fits {
-        return Err(Error::invalid(format!(
-            "column `{name}` is {there} in {path}, but {wanted} in the schema; give the column \
-             a type that holds both, or read the files apart"
-        )));
-    }
-    let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-    arrow::compute::cast_with_options(column, wanted, &options).map_err(|error| {
-        Error::invalid(format!(
-            "column `{name}` of {path} does not fit {wanted}; give the column another type"
-        ))
-        .because(error)
-    })
-}
-
-fn with_row_index(wanted: &Wanted, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    use arrow::datatypes::{DataType, Schema};
-    let mut fields: Vec<_> = wanted.schema.fields().iter().cloned().collect();
-    fields.push(Arc::new(Field::new("row_index", DataType::Int64, true)));
-    batch_of(&Arc::new(Schema::new(fields)), columns, rows)
-}
-
 fn binary(input: &Input, file: &ChosenFile, wanted: &Wanted, emit: &mut Emit<'_>) -> Result<()> {
-    use arrow::array::{BinaryArray, StringArray, TimestampMicrosecondArray};
     let mut columns: Vec<ArrayRef> = Vec::new();
-    let metadata = input.file().metadata().map_err(unpacked)?;
+    let facts = input.facts();
     for field in wanted.schema.fields() {
         columns.push(match field.name().as_str() {
             "path" => {
                 Arc::new(StringArray::from(vec![file.path.replacen("file:///", "file:/", 1)]))
             }
             "modificationTime" => {
-                let micros = super::input::modified_ms(&metadata).saturating_mul(1_000);
+                let micros = facts.modified_ms.saturating_mul(1_000);
                 Arc::new(TimestampMicrosecondArray::from(vec![micros]).with_timezone("UTC"))
             }
             "length" => {
-                Arc::new(Int64Array::from(vec![i64::try_from(metadata.len()).unwrap_or(i64::MAX)]))
+                Arc::new(Int64Array::from(vec![i64::try_from(facts.size).unwrap_or(i64::MAX)]))
             }
             "content" => {
                 let mut bytes = Vec::new();
-                let mut file = input.file().try_clone().map_err(unpacked)?;
-                file.read_to_end(&mut bytes).map_err(unpacked)?;
+                input.bytes()?.read_to_end(&mut bytes).map_err(unpacked)?;
                 Arc::new(BinaryArray::from(vec![bytes.as_slice()]))
             }
             _ => new_null_array(field.data_type(), 1),

@@ -3,7 +3,6 @@
 use super::note::ChosenFile;
 use super::reader::{FormatReader, Wanted};
 use super::rows::batch_of;
-use crate::java_uri;
 use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Fields, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
@@ -18,6 +17,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
+use onefold_storage::location;
 use onefold_types::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl Shared {
         let times = TimestampMicrosecondArray::from(vec![time; rows]).with_timezone("UTC");
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(vec![file.path.as_str(); rows])),
-            Arc::new(StringArray::from(vec![java_uri::file_name(&file.path); rows])),
+            Arc::new(StringArray::from(vec![location::file_name(&file.path); rows])),
             Arc::new(Int64Array::from(vec![size; rows])),
             Arc::new(Int64Array::from(vec![0_i64; rows])),
             Arc::new(Int64Array::from(vec![size; rows])),

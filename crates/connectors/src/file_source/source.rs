@@ -1,12 +1,13 @@
 //! The file source as one query has it open: chooses files, logs them, reads and releases them.
 
+use super::bucket::Bucket;
 use super::clean::Cleaner;
 use super::define::Definition;
-use super::input::{Tolerance, local, verify};
+use super::input::{Input, Tolerance, facts_of, verify};
 use super::listing::{Found, Places};
 use super::log::recover::Intended;
 use super::log::{Added, SourceLog};
-use super::manifest;
+use super::manifest::Manifest;
 use super::note::{ChosenFile, Note, parse_offset};
 use super::released::Released;
 use super::seen::SeenFiles;
@@ -209,13 +210,14 @@ impl FileSource {
         let latest_first = self.definition.choice.latest_first;
         let work = move || -> Result<(Vec<Found>, Option<bool>)> {
             let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let folder = manifest::folder(&places);
-            let by_manifest = match decided {
-                Some(decided) => decided,
-                None => folder.as_ref().is_some_and(|folder| folder.is_dir()),
+            let manifest = Manifest::of(&places);
+            let by_manifest = match (decided, &manifest) {
+                (Some(decided), _) => decided,
+                (None, Some(manifest)) => manifest.exists()?,
+                (None, None) => false,
             };
-            let (mut found, decided) = match folder.filter(|_| by_manifest) {
-                Some(folder) => (manifest::list(&folder, &places, &seen)?, Some(true)),
+            let (mut found, decided) = match manifest.filter(|_| by_manifest) {
+                Some(manifest) => (manifest.list(&seen)?, Some(true)),
                 None => {
                     let found = places.list(&seen)?;
                     let some = !found.is_empty();
@@ -278,7 +280,7 @@ impl FileSource {
                 path: file.path.clone(),
                 size: Some(file.size),
                 mtime: Some(file.modified_ms),
-                etag: None,
+                etag: file.etag.clone(),
                 timestamp: None,
                 batch_id: number,
             })
@@ -420,7 +422,8 @@ impl Source for FileSource {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let files = if range.empty() { Vec::new() } else { self.recorded(range).await? };
         let tolerance = self.definition.tolerance;
-        let checked = tokio::task::spawn_blocking(move || check(files, tolerance))
+        let bucket = self.definition.places.bucket.clone();
+        let checked = tokio::task::spawn_blocking(move || check(files, tolerance, bucket.as_ref()))
             .await
             .map_err(|error| Error::internal("checking files stopped").because(error))??;
         self.definition.scan(checked, self.zone, &scan)
@@ -480,23 +483,31 @@ impl Source for FileSource {
 }
 
 /// Checks every file of a batch before anything is read; fills in sizes that Spark's log lacks.
-fn check(files: Vec<ChosenFile>, tolerance: Tolerance) -> Result<Vec<ChosenFile>> {
+/// An object with its ETag is checked when it is opened, which saves a request.
+fn check(
+    files: Vec<ChosenFile>,
+    tolerance: Tolerance,
+    bucket: Option<&Bucket>,
+) -> Result<Vec<ChosenFile>> {
     let mut checked = Vec::with_capacity(files.len());
     for mut file in files {
-        match std::fs::metadata(local(&file.path)?) {
-            Ok(metadata) => {
-                verify(&file, &metadata, tolerance)?;
-                file.size = Some(metadata.len());
-                file.mtime = Some(super::input::modified_ms(&metadata));
+        if bucket.is_some() && file.etag.is_some() && !tolerance.changed {
+            checked.push(file);
+            continue;
+        }
+        match facts_of(&file.path, bucket)? {
+            Some(facts) => {
+                verify(&file, &facts, tolerance)?;
+                file.size = Some(facts.size);
+                file.mtime = Some(facts.modified_ms);
                 checked.push(file);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            None => {
                 // Opening says what is to be said of it.
-                if super::input::Input::open(&file, tolerance)?.is_some() {
+                if Input::open(&file, tolerance, bucket)?.is_some() {
                     checked.push(file);
                 }
             }
-            Err(error) => return Err(super::input::unreadable(&file.path, error)),
         }
     }
     Ok(checked)
@@ -507,7 +518,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, size: u64, modified_ms: i64) -> Found {
-        Found { path: path.to_owned(), size, modified_ms }
+        Found { path: path.to_owned(), size, modified_ms, etag: None }
     }
 
     #[test]

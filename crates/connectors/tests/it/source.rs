@@ -8,3 +8,4 @@ mod made;
 mod order;
 mod packed;
 mod rig;
+mod s3;

@@ -10,7 +10,5 @@
 )]
 
 mod crashes;
-#[cfg(feature = "planted-bugs")]
-mod planted;
 mod queries;
 mod world;

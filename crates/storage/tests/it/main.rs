@@ -10,6 +10,4 @@
 mod contract;
 mod faults;
 mod local;
-#[cfg(feature = "planted-bugs")]
-mod planted;
 mod s3;

@@ -1,7 +1,7 @@
 //! One line of the manifest.
 
 use super::super::names::DataFile;
-use super::super::uri;
+use onefold_storage::location;
 use onefold_types::{BatchId, ContentHash, Error, Generation, QueryId, Result, Totals};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ impl Line {
     /// The line of a data file.
     pub(crate) fn add(root: &str, path: &str, size: u64, modified_ms: i64) -> Line {
         Line {
-            path: uri::of_file(root, path),
+            path: format!("{root}/{}", location::encode_path(path)),
             size,
             is_dir: false,
             modification_time: modified_ms,
@@ -86,7 +86,7 @@ impl Line {
 
     /// The path below the output's root; `None` if the file lies elsewhere.
     pub(crate) fn relative(&self, root: &str) -> Option<String> {
-        uri::below(root, &self.path)
+        location::below(root, &self.path)
     }
 
     /// What the name of the data file tells.

@@ -129,7 +129,7 @@ async fn times_before_1970_and_equal_times_are_in_order() {
 async fn a_path_that_is_not_there_or_not_local_is_named() {
     for (path, wanted) in [
         ("/nowhere/at/all", "does not exist"),
-        ("ftp://host/x", "ftp"),
+        ("ftp://host/x", "schemes"),
         ("", "empty"),
         ("file://host/x", "machine"),
     ] {
@@ -148,6 +148,7 @@ async fn a_path_that_is_not_there_or_not_local_is_named() {
         .unwrap(),
         schema: Some(super::rig::schema()),
         paths: Vec::new(),
+        conf: std::collections::BTreeMap::new(),
     };
     let error = (file_source::JSON.define)(none).await.unwrap_err();
     assert!(error.to_string().contains("needs a path"), "{error}");

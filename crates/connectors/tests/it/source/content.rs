@@ -279,3 +279,79 @@ async fn csv_words_for_what_is_no_number_can_be_chosen() {
     assert!(found.is_null(3));
     assert_eq!(found.value(4), 1e3);
 }
+
+fn all_kinds() -> RecordBatch {
+    use arrow::array::TimestampMicrosecondArray;
+    use arrow::array::{BooleanArray, Date32Array, Float64Array, Int64Array, StringArray};
+    let columns: Vec<(&str, arrow::array::ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]))),
+        ("text", Arc::new(StringArray::from(vec![Some("a"), Some("é"), None]))),
+        ("yes", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]))),
+        ("x", Arc::new(Float64Array::from(vec![Some(0.5), None, Some(-1.0)]))),
+        ("day", Arc::new(Date32Array::from(vec![Some(-1), None, Some(9)]))),
+        (
+            "at",
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(1), None, Some(5)]).with_timezone("UTC"),
+            ),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .unwrap()
+}
+
+fn avro_bytes(
+    batch: &RecordBatch,
+    codec: Option<arrow_avro::compression::CompressionCodec>,
+) -> Vec<u8> {
+    use arrow_avro::writer::{WriterBuilder, format::AvroOcfFormat};
+    let mut writer = WriterBuilder::new(batch.schema().as_ref().clone())
+        .with_compression(codec)
+        .build::<_, AvroOcfFormat>(Vec::new())
+        .unwrap();
+    writer.write(batch).unwrap();
+    writer.finish().unwrap();
+    writer.into_inner()
+}
+
+fn orc_bytes(batch: &RecordBatch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer =
+        orc_rust::ArrowWriterBuilder::new(&mut bytes, batch.schema()).try_build().unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn avro_and_orc_give_back_what_was_written() {
+    let batch = all_kinds();
+    let avro = avro_bytes(&batch, Some(arrow_avro::compression::CompressionCodec::Snappy));
+    for (spec, bytes) in [(&file_source::AVRO, avro), (&file_source::ORC, orc_bytes(&batch))] {
+        let mut rig = Rig::new(spec).schema(Some(batch.schema()));
+        rig.file("a", &bytes);
+        let read = rig.rows(&[0, 1, 2, 3, 4, 5]).await.unwrap();
+        assert_eq!(read, std::slice::from_ref(&batch), "{}", spec.name);
+        // A column of another case, one that is not there, and none at all.
+        let mut rig = Rig::new(spec).schema(column("ID", DataType::Int64));
+        rig.file("a", &bytes);
+        assert_eq!(numbers(&rig.rows(&[0]).await.unwrap()), [Some(1), None, Some(3)]);
+        let mut rig = Rig::new(spec).schema(column("other", DataType::Int64));
+        rig.file("a", &bytes);
+        assert_eq!(numbers(&rig.rows(&[0]).await.unwrap()), [None; 3]);
+        let mut rig = Rig::new(spec).schema(Some(batch.schema()));
+        rig.file("a", &bytes);
+        let none = rig.rows(&[]).await.unwrap();
+        assert_eq!(none.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
+        // Damage is named, or left out.
+        let mut rig = Rig::new(spec).schema(Some(batch.schema()));
+        rig.file("a", &bytes[..bytes.len() / 2]);
+        let error = rig.rows(&[0]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{}: {error}", spec.name);
+        assert!(error.to_string().contains("ignoreCorruptFiles"), "{error}");
+        let mut rig = Rig::new(spec).schema(column("text", DataType::Int64));
+        rig.file("a", &bytes);
+        let error = rig.rows(&[0]).await.unwrap_err();
+        assert!(error.to_string().contains("column `text`"), "{error}");
+    }
+}

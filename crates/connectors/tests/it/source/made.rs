@@ -32,7 +32,13 @@ impl Made {
 
     async fn define(&self) -> Result<Arc<dyn SourceDefinition>> {
         let options = Options::check(self.spec.name, self.spec.options, self.options.clone())?;
-        (self.spec.define)(SourceRequest { options, schema: None, paths: Vec::new() }).await
+        (self.spec.define)(SourceRequest {
+            options,
+            schema: None,
+            paths: Vec::new(),
+            conf: BTreeMap::new(),
+        })
+        .await
     }
 
     async fn open(&self) -> Result<Arc<dyn Source>> {

@@ -106,7 +106,8 @@ impl Rig {
             given => given.to_vec(),
         };
         let options = Options::check(self.spec.name, self.spec.options, self.options.clone())?;
-        (self.spec.define)(SourceRequest { options, schema: self.schema.clone(), paths }).await
+        let (schema, conf) = (self.schema.clone(), self.conf.clone());
+        (self.spec.define)(SourceRequest { options, schema, paths, conf }).await
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Source>> {
