@@ -3,10 +3,12 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
 from command import Onefold
+from s3_server import S3Server, served
 from stream import Stream, stream_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,9 +30,11 @@ def binary() -> Path:
     """The command: `ONEFOLD_BIN`, or built here."""
     if "ONEFOLD_BIN" in os.environ:
         return Path(os.environ["ONEFOLD_BIN"]).resolve(strict=True)
-    build = ["cargo", "build", "--locked", "--package", "onefold-cli", "--features"]
-    build += ["crash-points,planted-bugs"]
-    subprocess.run(build, cwd=ROOT, check=True)
+    build = ["cargo", "build", "--locked"]
+    command = ["--package", "onefold-cli", "--features", "crash-points,planted-bugs"]
+    server = ["--package", "onefold-testkit", "--example", "s3_server"]
+    for what in (command, server):
+        subprocess.run([*build, *what], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     return (ROOT / target / "debug" / "onefold").resolve(strict=True)
 
@@ -52,3 +56,8 @@ def onefold(binary: Path, tmp_path: Path) -> Onefold:
 @pytest.fixture
 def stream(tmp_path: Path) -> Stream:
     return stream_in(tmp_path / "stream")
+
+
+@pytest.fixture
+def s3(binary: Path) -> Iterator[S3Server]:
+    yield from served(binary.parent / "examples" / "s3_server")

@@ -39,7 +39,14 @@ class SparkQuery:
         return plain | {"columns": self.columns, "conf": self.conf}
 
 
-def _in_child(task: str, query: dict) -> list[dict]:
+def read_outputs(reads: list[dict]) -> list[list[dict]]:
+    """The rows of each of several outputs: each read has `format`, `path`, `schema` and `options`."""
+    # Values of folders stay the texts that they are.
+    conf = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+    return _in_child("read_outputs", {"reads": reads, "conf": conf})
+
+
+def _in_child(task: str, query: dict) -> list:
     request = json.dumps({"task": task, "query": query})
     env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     finished = subprocess.run(
@@ -93,9 +100,24 @@ def _read_manifest(session, query: dict) -> list[dict]:
     return [json.loads(row) for row in session.read.parquet(query["output"]).toJSON().collect()]
 
 
+def _read_outputs(session, query: dict) -> list[list[dict]]:
+    found = []
+    for read in query["reads"]:
+        reader = session.read.format(read["format"]).options(**read["options"])
+        if read["schema"]:
+            reader = reader.schema(read["schema"])
+        rows = reader.load("file://" + read["path"]).toJSON().collect()
+        found.append([json.loads(row) for row in rows])
+    return found
+
+
 def _child(request: dict) -> None:
     session = _session(request["query"]["conf"])
-    tasks = {"run_batches": _run_batches, "read_manifest": _read_manifest}
+    tasks = {
+        "run_batches": _run_batches,
+        "read_manifest": _read_manifest,
+        "read_outputs": _read_outputs,
+    }
     answer = tasks[request["task"]](session, request["query"])
     session.stop()
     print(json.dumps(answer))

@@ -105,6 +105,15 @@ pub enum CheckpointCommand {
     Import(ImportArgs),
 }
 
+/// How an object store is reached; by default as the environment says.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct Reach {
+    /// A setting of the object store, such as spark.hadoop.fs.s3a.endpoint=URL; may be given many
+    /// times [default: the environment, such as AWS_ENDPOINT_URL].
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub conf: Vec<(String, String)>,
+}
+
 /// `onefold checkpoint show`.
 #[derive(Debug, ClapArgs)]
 pub struct ShowArgs {
@@ -116,6 +125,9 @@ pub struct ShowArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold checkpoint verify`.
@@ -126,6 +138,9 @@ pub struct StructureArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// What to do with batches in the sink after the one that a rewind goes to.
@@ -159,6 +174,9 @@ pub struct RewindArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold checkpoint fork`.
@@ -175,6 +193,9 @@ pub struct ForkArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold checkpoint export`.
@@ -187,6 +208,9 @@ pub struct ExportArgs {
     /// Print JSON about what was done.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold checkpoint import`.
@@ -203,6 +227,9 @@ pub struct ImportArgs {
     /// Print JSON about what was done.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold verify`.
@@ -216,6 +243,9 @@ pub struct VerifyArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// `onefold demo`.

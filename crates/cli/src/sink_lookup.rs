@@ -1,5 +1,6 @@
 //! Finding the sink of a checkpoint: what its newest driver wrote down, or what the user names.
 
+use crate::args::Reach;
 use crate::time::WallClock;
 use onefold::OutputMode;
 use onefold::checkpoint_tools::{Contents, Record, SinkMark};
@@ -15,8 +16,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// As the storage's.
-pub fn open_store(location: &str) -> Result<Arc<dyn Store>> {
-    onefold_storage::open(location, &OptionMap::new())
+pub fn open_store(location: &str, reach: &Reach) -> Result<Arc<dyn Store>> {
+    let settings = reach.conf.iter().fold(OptionMap::new(), |settings, (key, value)| {
+        settings.with(key.as_str(), value.as_str())
+    });
+    onefold_storage::open(location, &settings)
 }
 
 /// A runtime for the few calls of a command.
@@ -53,6 +57,7 @@ pub enum Absent {
 pub async fn find(
     contents: &Contents,
     override_folder: Option<&str>,
+    reach: &Reach,
 ) -> std::result::Result<Found, Absent> {
     let definition = contents.definition();
     let recorded = definition.and_then(|definition| definition.get("sink"));
@@ -73,7 +78,7 @@ pub async fn find(
     }
     let path = override_folder.or_else(|| text("path")).map(str::to_owned);
     let request = request(&format, path, recorded).map_err(Absent::Failed)?;
-    open(contents, &format, request, definition).await.map_err(Absent::Failed)
+    open(contents, &format, request, reach).await.map_err(Absent::Failed)
 }
 
 fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Result<SinkRequest> {
@@ -109,8 +114,9 @@ async fn open(
     contents: &Contents,
     format: &str,
     request: SinkRequest,
-    definition: Option<&Value>,
+    reach: &Reach,
 ) -> Result<Found> {
+    let definition = contents.definition();
     let definition_of_sink = (spec(format)?.define)(request)?;
     let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
     let schema = match schema {
@@ -120,6 +126,9 @@ async fn open(
     };
     let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
     let newest = contents.generations.keys().next_back().copied();
+    // A query may be running: nothing in its output is to be tidied up.
+    let looking = ("onefold.readOnly".to_owned(), "true".to_owned());
+    let conf: BTreeMap<String, String> = reach.conf.iter().cloned().chain([looking]).collect();
     let context = SinkContext {
         query: query.unwrap_or(QueryId(Default::default())),
         run: RunId(Default::default()),
@@ -129,8 +138,7 @@ async fn open(
         last_intent: Some(BatchId(u64::MAX)),
         schema,
         clock: Arc::new(WallClock),
-        // A query may be running: nothing in its output is to be tidied up.
-        conf: BTreeMap::from([("onefold.readOnly".to_owned(), "true".to_owned())]),
+        conf,
     };
     let description = definition_of_sink.description();
     let folder = definition_of_sink.folder();
@@ -139,8 +147,8 @@ async fn open(
 }
 
 /// The newest batch that the checkpoint's sink holds.
-pub async fn mark(contents: &Contents, override_folder: Option<&str>) -> SinkMark {
-    match find(contents, override_folder).await {
+pub async fn mark(contents: &Contents, override_folder: Option<&str>, reach: &Reach) -> SinkMark {
+    match find(contents, override_folder, reach).await {
         Ok(found) => match found.sink.last_mark().await {
             Ok(mark) => SinkMark::Asked(mark),
             Err(error) => SinkMark::Unknown { why: error.chain() },

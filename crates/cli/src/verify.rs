@@ -13,10 +13,10 @@ use onefold::types::Totals;
 /// # Errors
 /// Not whole, when something differs; otherwise as opening and reading fails.
 pub fn verify(args: &VerifyArgs) -> Result<(), Failure> {
-    let store = sink_lookup::open_store(&args.checkpoint)?;
+    let store = sink_lookup::open_store(&args.checkpoint, &args.reach)?;
     let comparison = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::All).await?;
-        let found = match sink_lookup::find(&contents, args.sink.as_deref()).await {
+        let found = match sink_lookup::find(&contents, args.sink.as_deref(), &args.reach).await {
             Ok(found) => found,
             Err(Absent::NotKnown(why)) => {
                 return Err(Failure::usage(format!("there is no sink to compare with: {why}")));

@@ -5,10 +5,12 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::physical_plan::SendableRecordBatchStream;
-use onefold_types::{BatchId, Delivery, Generation, Published, QueryId, Result, RunId, Totals};
+use onefold_types::{
+    BatchId, Delivery, Generation, NamesOnly, Published, QueryId, Result, RunId, Totals,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 /// The rows of one partition of a batch.
@@ -76,7 +78,7 @@ pub trait SinkDefinition: Debug + Send + Sync {
 }
 
 /// What a sink gets of the query that opens it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SinkContext {
     /// The query.
     pub query: QueryId,
@@ -96,6 +98,18 @@ pub struct SinkContext {
     /// Runtime settings of the session. With `onefold.readOnly` set to `true` the caller only looks
     /// (`last_mark`, `audit`), maybe while a query runs: `open` changes nothing then.
     pub conf: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for SinkContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkContext")
+            .field("query", &self.query)
+            .field("generation", &self.generation)
+            .field("last_commit", &self.last_commit)
+            .field("last_intent", &self.last_intent)
+            .field("conf", &NamesOnly(&self.conf))
+            .finish_non_exhaustive()
+    }
 }
 
 /// One try at one batch. The pair `(batch, generation)` never names two outcomes: a retry inside

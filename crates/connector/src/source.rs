@@ -8,9 +8,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::Expr;
 use futures::future::BoxFuture;
 use onefold_storage::Store;
-use onefold_types::{BatchId, Offset, OffsetRange, QueryId, Replay, Result};
+use onefold_types::{BatchId, NamesOnly, Offset, OffsetRange, QueryId, Replay, Result};
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 /// The static description of a source: everything that users see of it is derived from this.
@@ -63,7 +63,7 @@ pub trait SourceDefinition: Debug + Send + Sync {
 }
 
 /// What a source gets of the query that opens it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SourceContext {
     /// The query.
     pub query: QueryId,
@@ -77,6 +77,17 @@ pub struct SourceContext {
     pub clock: Arc<dyn Clock>,
     /// Runtime settings of the session (`spark.sql.…`, `onefold.…`).
     pub conf: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for SourceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceContext")
+            .field("query", &self.query)
+            .field("log_folder", &self.log_folder)
+            .field("history", &self.history)
+            .field("conf", &NamesOnly(&self.conf))
+            .finish_non_exhaustive()
+    }
 }
 
 /// How much a batch may take.

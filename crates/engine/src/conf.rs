@@ -1,9 +1,13 @@
 //! Runtime settings of a session, with Spark's names.
 
 use onefold_connector::{OptionKind, OptionSpec, Options};
-use onefold_types::{Error, OptionMap, Result};
+use onefold_types::{Error, NamesOnly, OptionMap, Result};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// The setting of the folder that holds the folders of tables.
+pub(crate) const WAREHOUSE: &str = "spark.sql.warehouse.dir";
 
 /// Settings that the engine itself reads. Others under `spark.` are kept for connectors and plans.
 pub static SETTINGS: &[OptionSpec] = &[
@@ -55,6 +59,12 @@ pub static SETTINGS: &[OptionSpec] = &[
     )
     .default("1"),
     OptionSpec::new(
+        WAREHOUSE,
+        OptionKind::Text,
+        "folder below which `to_table` puts the files of a table",
+    )
+    .default("spark-warehouse"),
+    OptionSpec::new(
         "onefold.retry.maxAttempts",
         OptionKind::Count { min: 1, max: 1_000_000 },
         "tries of one batch before an outside failure ends the query",
@@ -89,9 +99,15 @@ const UTC: &[&str] = &["UTC", "Etc/UTC", "UT", "GMT", "Etc/GMT", "Z", "+00:00"];
 static TABLES: &[&[OptionSpec]] = &[SETTINGS];
 
 /// The settings of a session; may be changed while it lives. A query takes those of its start.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct RuntimeConf {
     values: Arc<RwLock<BTreeMap<String, String>>>,
+}
+
+impl fmt::Debug for RuntimeConf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        NamesOnly(&self.all()).fmt(f)
+    }
 }
 
 impl RuntimeConf {
@@ -149,9 +165,15 @@ fn checked(name: &str, value: String) -> Result<String> {
 }
 
 /// The settings of one query, fixed at its start.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Conf {
     values: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Conf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        NamesOnly(&self.values).fmt(f)
+    }
 }
 
 impl Conf {

@@ -23,6 +23,7 @@ mod session;
 mod status;
 mod stores;
 mod streams;
+mod table_location;
 mod tasks;
 mod timer;
 mod trigger;

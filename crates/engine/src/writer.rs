@@ -1,6 +1,6 @@
 //! Describing where a stream goes, and starting it.
 
-use crate::conf::{Conf, SETTINGS};
+use crate::conf::{Conf, SETTINGS, WAREHOUSE};
 use crate::explain::Explanation;
 use crate::query::StreamingQuery;
 use crate::reader::names;
@@ -9,6 +9,7 @@ use crate::run::definition::{
 };
 use crate::run::launch;
 use crate::session::Session;
+use crate::table_location;
 use crate::trigger::Trigger;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_connector::{
@@ -55,7 +56,7 @@ pub struct DataStreamWriter {
     partition_by: Vec<String>,
     query_name: Option<String>,
     trigger: Trigger,
-    settings: BTreeMap<String, String>,
+    settings: OptionMap,
 }
 
 impl DataStreamWriter {
@@ -70,7 +71,7 @@ impl DataStreamWriter {
             partition_by: Vec::new(),
             query_name: None,
             trigger: Trigger::default(),
-            settings: BTreeMap::new(),
+            settings: OptionMap::new(),
         }
     }
 
@@ -138,7 +139,7 @@ impl DataStreamWriter {
     /// Settings that hold for this query in place of the session's.
     #[must_use]
     pub(crate) fn settings(mut self, settings: BTreeMap<String, String>) -> Self {
-        self.settings = settings;
+        self.settings = settings.into_iter().collect();
         self
     }
 
@@ -166,6 +167,29 @@ impl DataStreamWriter {
         let session = self.session.clone();
         let definition = self.define()?;
         launch(&session, definition)
+    }
+
+    /// Starts the query with its output in a table of files. Its folder is that of option `path`;
+    /// else it is `TABLE`, or `DATABASE.db/TABLE`, below setting `spark.sql.warehouse.dir`, where
+    /// Spark's own catalog has the files of such a table.
+    ///
+    /// # Errors
+    /// As [`DataStreamWriter::start`]; Invalid, when the name is none of a table, or the format keeps
+    /// no files.
+    pub fn to_table(self, name: &str) -> Result<StreamingQuery> {
+        let format = self.format.as_deref().unwrap_or("parquet").to_lowercase();
+        if self.sink.is_some() || OUTPUT_OF_PROCESS.contains(&format.as_str()) {
+            return Err(Error::invalid(format!(
+                "table `{name}` needs a format of files, such as parquet; start other sinks by \
+                 `start`"
+            )));
+        }
+        let warehouse = self.session.inner.conf.get(WAREHOUSE).unwrap_or_default();
+        let location = table_location::location(name, &warehouse)?;
+        match self.options.get("path") {
+            Some(_) => self.start_default(),
+            None => self.start(location),
+        }
     }
 
     /// What the query would do and what it would promise, without starting it.
@@ -241,7 +265,8 @@ impl DataStreamWriter {
             settings.push(("onefold.requireExactlyOnce".to_owned(), "true".to_owned()));
         }
         let of_query = std::mem::take(&mut self.settings);
-        self.session.inner.conf.snapshot().with(of_query.into_iter().chain(settings))
+        let of_query = of_query.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.session.inner.conf.snapshot().with(of_query.chain(settings))
     }
 
     fn define_sink(

@@ -97,18 +97,21 @@ pub(crate) fn unit_of(data_type: &DataType) -> Result<TimeUnit> {
 pub(crate) fn instants(column: &ArrayRef) -> Result<ArrayRef> {
     match column.data_type() {
         DataType::Timestamp(..) => Ok(ArrayRef::clone(column)),
-        DataType::Struct(_) => {
-            let window = column.as_struct();
-            let end = window.column_by_name("end").ok_or_else(|| not_a_time(column.data_type()))?;
-            let Some(nulls) = window.nulls().filter(|nulls| nulls.null_count() > 0) else {
-                return Ok(ArrayRef::clone(end));
-            };
-            let nulls = NullBuffer::union(Some(nulls), end.nulls());
-            let data = end.to_data().into_builder().nulls(nulls).build()?;
-            Ok(arrow::array::make_array(data))
-        }
+        DataType::Struct(_) => window_part(column, "end"),
         other => Err(not_a_time(other)),
     }
+}
+
+/// The `start` or `end` of a window, NULL where the window is NULL.
+pub(crate) fn window_part(column: &ArrayRef, part: &str) -> Result<ArrayRef> {
+    let window = column.as_struct_opt().ok_or_else(|| not_a_time(column.data_type()))?;
+    let times = window.column_by_name(part).ok_or_else(|| not_a_time(column.data_type()))?;
+    let Some(nulls) = window.nulls().filter(|nulls| nulls.null_count() > 0) else {
+        return Ok(ArrayRef::clone(times));
+    };
+    let nulls = NullBuffer::union(Some(nulls), times.nulls());
+    let data = times.to_data().into_builder().nulls(nulls).build()?;
+    Ok(arrow::array::make_array(data))
 }
 
 /// The same instants as bare numbers of their unit.
@@ -133,6 +136,16 @@ pub(crate) fn tick_to_ms(tick: i64, unit: TimeUnit) -> i64 {
         TimeUnit::Millisecond => tick,
         TimeUnit::Microsecond => tick.div_euclid(1_000),
         TimeUnit::Nanosecond => tick.div_euclid(1_000_000),
+    }
+}
+
+/// A tick in microseconds, cut off towards the past.
+pub(crate) fn tick_to_us(tick: i64, unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => tick.saturating_mul(1_000_000),
+        TimeUnit::Millisecond => tick.saturating_mul(1_000),
+        TimeUnit::Microsecond => tick,
+        TimeUnit::Nanosecond => tick.div_euclid(1_000),
     }
 }
 

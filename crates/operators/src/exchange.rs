@@ -116,7 +116,7 @@ impl KeyGroupExchangeExec {
 }
 
 fn codec_of(keys: &[PhysicalExprRef], schema: &Schema) -> Result<RowCodec> {
-    let types = keys.iter().map(|key| Ok(crate::keys::plain(&key.data_type(schema)?)));
+    let types = keys.iter().map(|key| key.data_type(schema));
     RowCodec::try_new(types.collect::<Result<Vec<_>>>()?)
 }
 

@@ -6,6 +6,8 @@
 //! each one after the other, and none is the beginning of another, so the bytes of the first
 //! columns are a prefix that can be scanned.
 
+mod expr;
+mod layout;
 mod normalise;
 
 use crate::failure;
@@ -19,6 +21,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 use onefold_state::{KeyGroup, key_group};
 use std::sync::Arc;
 
+pub(crate) use expr::{event_time, normal};
+pub(crate) use layout::KeyLayout;
 pub use normalise::normalise;
 
 /// Encodes rows of some columns as bytes that compare as the rows do, and decodes them.
@@ -29,12 +33,13 @@ pub struct RowCodec {
 }
 
 impl RowCodec {
-    /// For columns of these types.
+    /// For columns of these types, where nested fields count as nullable and a dictionary as its
+    /// values.
     ///
     /// # Errors
     /// Plan error: a type has no encoding.
     pub fn try_new(types: impl IntoIterator<Item = DataType>) -> Result<Self> {
-        let types: Vec<DataType> = types.into_iter().collect();
+        let types: Vec<DataType> = types.into_iter().map(|data_type| plain(&data_type)).collect();
         let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
         Ok(RowCodec { converter: RowConverter::new(fields)?, types })
     }
@@ -52,7 +57,16 @@ impl RowCodec {
     /// # Errors
     /// When the columns are not of the codec's types.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<Rows> {
-        Ok(self.converter.convert_columns(columns)?)
+        let fitted = columns.iter().zip(&self.types).map(|(column, wanted)| fit(column, wanted));
+        let fitted = fitted.collect::<Result<Vec<_>>>()?;
+        if fitted.len() != columns.len() || fitted.len() != self.types.len() {
+            return Err(failure::internal(format!(
+                "{} columns are encoded as {}",
+                columns.len(),
+                self.types.len()
+            )));
+        }
+        Ok(self.converter.convert_columns(&fitted)?)
     }
 
     /// The bytes of each row, the columns made normal first: for keys of state.
@@ -112,9 +126,15 @@ impl Keys {
     /// What evaluating and encoding give.
     pub fn of(exprs: &[PhysicalExprRef], codec: &RowCodec, batch: &RecordBatch) -> Result<Self> {
         if exprs.is_empty() {
-            return Ok(Keys { rows: None, groups: vec![key_group(&[]); batch.num_rows()] });
+            return Ok(Keys::empty(batch.num_rows()));
         }
         Keys::encode(codec, &evaluate(exprs, batch)?)
+    }
+
+    /// That many empty keys.
+    #[must_use]
+    pub fn empty(rows: usize) -> Self {
+        Keys { rows: None, groups: vec![key_group(&[]); rows] }
     }
 
     /// The keys in these columns, of which there is at least one.
@@ -145,15 +165,16 @@ impl Keys {
         &self.groups
     }
 
+    /// Key group and bytes of a row, which must be there.
+    #[must_use]
+    pub fn get(&self, row: usize) -> (KeyGroup, &[u8]) {
+        let group = self.groups.get(row).copied().unwrap_or_default();
+        (group, self.rows.as_ref().map_or(&[][..], |rows| rows.row(row).data()))
+    }
+
     /// Key group and bytes of each row.
     pub fn iter(&self) -> impl Iterator<Item = (KeyGroup, &[u8])> {
-        self.groups.iter().enumerate().map(|(row, group)| {
-            let bytes: &[u8] = match &self.rows {
-                Some(rows) => rows.row(row).data(),
-                None => &[],
-            };
-            (*group, bytes)
-        })
+        (0..self.len()).map(|row| self.get(row))
     }
 }
 
@@ -193,6 +214,18 @@ pub(crate) fn key_fields(
     exprs.iter().map(field).collect()
 }
 
+/// The column as that type: a cast where more than the trimmings of nested fields differs.
+fn fit(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == wanted {
+        return Ok(Arc::clone(column));
+    }
+    let fitted = normalise::refit(column, wanted)?;
+    if fitted.data_type() == wanted {
+        return Ok(fitted);
+    }
+    Ok(arrow::compute::cast(&fitted, wanted)?)
+}
+
 /// The rows in `columns`, cast to `schema` where their nested types differ in names, nullability or
 /// metadata only.
 pub(crate) fn batch_of(
@@ -201,16 +234,8 @@ pub(crate) fn batch_of(
     rows: usize,
 ) -> Result<RecordBatch> {
     let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
-    let fitted = columns.into_iter().zip(schema.fields()).map(|(column, field)| {
-        if column.data_type() == field.data_type() {
-            return Ok(column);
-        }
-        let fitted = normalise::refit(&column, field.data_type())?;
-        if fitted.data_type() == field.data_type() {
-            return Ok(fitted);
-        }
-        Ok(arrow::compute::cast(&fitted, field.data_type())?)
-    });
+    let fields = schema.fields().iter();
+    let fitted = columns.iter().zip(fields).map(|(column, field)| fit(column, field.data_type()));
     let columns = fitted.collect::<Result<Vec<_>>>()?;
     if columns.len() != schema.fields().len() {
         return Err(failure::internal(format!(

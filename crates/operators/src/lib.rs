@@ -12,16 +12,25 @@
 
 #![allow(dead_code, reason = "the operators that use the frame follow")]
 
+mod aggregate;
 mod context;
+mod dedup;
 mod event_time;
 mod exchange;
 mod failure;
 mod keys;
+mod late;
+mod limit;
+mod output;
+mod sweep;
 mod unary;
 mod watermark;
 
+pub use aggregate::{NamedExpr, StatefulAggregate};
 pub use context::{EmitMode, OperatorContext, OperatorMetrics};
+pub use dedup::{Deduplicate, DeduplicateWithin};
 pub use event_time::EventTimeStats;
 pub use exchange::KeyGroupExchangeExec;
 pub use keys::{Keys, RowCodec, normalise};
+pub use limit::GlobalLimit;
 pub use watermark::WatermarkExec;

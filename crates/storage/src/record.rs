@@ -52,6 +52,9 @@ pub async fn create_record(
                     Some(doubt) => unresolved(store, path, doubt),
                 });
             }
+            Err(CreateError::MaybeDone(error)) if planted(Bug::UnknownIsFailure) => {
+                return Err(error);
+            }
             Err(CreateError::MaybeDone(error)) => doubt = Some(error),
         }
     }

@@ -10,6 +10,7 @@ mod clock;
 mod faults;
 mod memory;
 pub mod oracle;
+pub mod planted;
 mod s3;
 
 pub use clock::ManualClock;

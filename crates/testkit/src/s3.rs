@@ -6,6 +6,7 @@
 mod bucket;
 
 use bucket::{Bucket, Shared};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -66,12 +67,43 @@ pub enum S3Fault {
     CutAfter,
     /// Nothing is done; the connection is cut.
     CutBefore,
+    /// It is done; the answer is 403, which a client does not try again.
+    ForbiddenAfter,
 }
 
 #[derive(Debug, Default)]
 struct Faults {
     planned: VecDeque<(Operation, S3Fault)>,
     requests: Vec<Operation>,
+    cut: Option<Cutoff>,
+}
+
+/// From some request on the server answers nobody, as if the caller had died there.
+#[derive(Debug, Clone, Copy)]
+struct Cutoff {
+    /// Requests that are still served.
+    left: usize,
+    /// Whether the first request after them is done, though its answer is lost.
+    done: bool,
+    /// Whether there was a request after them.
+    met: bool,
+}
+
+impl Faults {
+    /// How the next request goes wrong.
+    fn next(&mut self, operation: Operation) -> Option<S3Fault> {
+        self.requests.push(operation);
+        if let Some(cut) = &mut self.cut {
+            if cut.left == 0 {
+                cut.met = true;
+                let done = std::mem::take(&mut cut.done);
+                return Some(if done { S3Fault::ForbiddenAfter } else { S3Fault::Forbidden });
+            }
+            cut.left -= 1;
+        }
+        let found = self.planned.iter().position(|(planned, _)| *planned == operation);
+        found.and_then(|place| self.planned.remove(place)).map(|(_, fault)| fault)
+    }
 }
 
 /// The server; it stops when dropped.
@@ -161,6 +193,23 @@ impl S3Server {
         lock(&self.faults).planned.len()
     }
 
+    /// After `served` more requests all are refused, as a process that dies there would leave the
+    /// bucket. With `done`, the first of those refused is carried out all the same.
+    pub fn cut_off_after(&self, served: usize, done: bool) {
+        lock(&self.faults).cut = Some(Cutoff { left: served, done, met: false });
+    }
+
+    /// Serves again; tells whether any request was refused since [`S3Server::cut_off_after`].
+    pub fn serve_again(&self) -> bool {
+        lock(&self.faults).cut.take().is_some_and(|cut| cut.met)
+    }
+
+    /// The bytes of an object.
+    #[must_use]
+    pub fn object(&self, key: &str) -> Option<Bytes> {
+        self.bucket.object(key)
+    }
+
     /// All requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Operation> {
@@ -227,12 +276,7 @@ async fn answer(
     faults: Arc<Mutex<Faults>>,
 ) -> Result<Response<s3s::Body>, Cut> {
     let operation = operation(&request);
-    let fault = {
-        let mut faults = lock(&faults);
-        faults.requests.push(operation);
-        let found = faults.planned.iter().position(|(planned, _)| *planned == operation);
-        found.and_then(|place| faults.planned.remove(place)).map(|(_, fault)| fault)
-    };
+    let fault = lock(&faults).next(operation);
     match fault {
         Some(S3Fault::SlowDown) => return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "SlowDown")),
         Some(S3Fault::Conflict) => {
@@ -240,7 +284,7 @@ async fn answer(
         }
         Some(S3Fault::Forbidden) => return Ok(refusal(StatusCode::FORBIDDEN, "AccessDenied")),
         Some(S3Fault::CutBefore) => return Err(Cut("cut before".into())),
-        None | Some(S3Fault::ErrorAfter | S3Fault::CutAfter) => {}
+        None | Some(S3Fault::ErrorAfter | S3Fault::CutAfter | S3Fault::ForbiddenAfter) => {}
     }
     let response = service
         .call(request.map(s3s::Body::from))
@@ -251,6 +295,7 @@ async fn answer(
             Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"))
         }
         Some(S3Fault::CutAfter) => Err(Cut("cut after".into())),
+        Some(S3Fault::ForbiddenAfter) => Ok(refusal(StatusCode::FORBIDDEN, "AccessDenied")),
         _ => Ok(response),
     }
 }

@@ -18,5 +18,5 @@ pub use guarantee::{Delivery, Replay};
 pub use ids::{BatchId, Generation, Nonce, QueryId, RunId};
 pub use mark::{ContentHash, Mark, Published, Totals};
 pub use offset::{Offset, OffsetRange};
-pub use options::OptionMap;
+pub use options::{NamesOnly, OptionMap};
 pub use secret::Secret;

@@ -59,6 +59,15 @@ impl std::fmt::Debug for OptionMap {
     }
 }
 
+/// Settings as a debug output may show them: by name only, since any value may be a secret.
+pub struct NamesOnly<'a>(pub &'a BTreeMap<String, String>);
+
+impl std::fmt::Debug for NamesOnly<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for OptionMap {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut options = OptionMap::new();

@@ -19,14 +19,15 @@ use std::path::Path;
 /// # Errors
 /// Usage, when the new folder is not empty; as the stores'.
 pub fn fork(args: &ForkArgs) -> Result<(), Failure> {
-    let (from, to) = (open_store(&args.checkpoint)?, open_store(&args.new_dir)?);
+    let (from, to) =
+        (open_store(&args.checkpoint, &args.reach)?, open_store(&args.new_dir, &args.reach)?);
     let fork = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(from.as_ref(), Depth::Newest(2)).await?;
         let fork = tools::fork(from.as_ref(), &contents, to.as_ref()).await?;
         // Numbers of drivers go on, so that no file of the copy repeats a name of the original.
         take_generation(&to, &contents, WallClock.now_ms(), "checkpoint fork").await?;
         if let (Some(output), Some(batch)) = (&args.sink, fork.at_batch) {
-            mark_empty_output(open_store(output)?.as_ref(), batch).await?;
+            mark_empty_output(open_store(output, &args.reach)?.as_ref(), batch).await?;
         }
         Ok::<_, Error>(fork)
     })?;
@@ -60,7 +61,7 @@ pub fn fork(args: &ForkArgs) -> Result<(), Failure> {
 /// # Errors
 /// Usage, when the file exists; as the store's.
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
-    let store = open_store(&args.checkpoint)?;
+    let store = open_store(&args.checkpoint, &args.reach)?;
     let archive = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::Newest(1)).await?;
         tools::export(store.as_ref(), &contents).await
@@ -105,7 +106,7 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let relocations: Vec<Relocation> =
         args.relocate.iter().map(|text| Relocation::parse(text)).collect::<OurResult<_>>()?;
     let archive = Archive::parse(&read(&args.file)?)?;
-    let store = open_store(&args.checkpoint)?;
+    let store = open_store(&args.checkpoint, &args.reach)?;
     sink_lookup::runtime()?.block_on(archive.import(store.as_ref(), &relocations))?;
     let files = archive.files.len();
     if args.json {

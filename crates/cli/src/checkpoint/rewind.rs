@@ -32,7 +32,7 @@ struct Report {
 /// # Errors
 /// Usage, when it cannot be done as asked; as the store's.
 pub fn rewind(args: &RewindArgs) -> Result<(), Failure> {
-    let store = open_store(&args.checkpoint)?;
+    let store = open_store(&args.checkpoint, &args.reach)?;
     let report = sink_lookup::runtime()?.block_on(do_rewind(args, &store))?;
     if args.json {
         terminal::json(&report);
@@ -44,7 +44,7 @@ pub fn rewind(args: &RewindArgs) -> Result<(), Failure> {
 
 async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, Failure> {
     let contents = Contents::gather(store.as_ref(), Depth::All).await?;
-    let mark = sink_lookup::mark(&contents, args.sink.as_deref()).await;
+    let mark = sink_lookup::mark(&contents, args.sink.as_deref(), &args.reach).await;
     let later = match args.later_marks {
         Choice::Refuse => LaterMarks::Refuse,
         Choice::Leave => LaterMarks::Leave,
@@ -56,14 +56,15 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
         Some(_) if later == LaterMarks::Rewind => {
             let folder = match &args.sink {
                 Some(folder) => Some(folder.clone()),
-                None => {
-                    sink_lookup::find(&contents, None).await.ok().and_then(|found| found.folder)
-                }
+                None => sink_lookup::find(&contents, None, &args.reach)
+                    .await
+                    .ok()
+                    .and_then(|found| found.folder),
             };
             let folder = folder.ok_or_else(|| {
                 Failure::usage("the sink has no folder that could be rewound".to_owned())
             })?;
-            let sink_store = open_store(&folder)?;
+            let sink_store = open_store(&folder, &args.reach)?;
             let plan = plan_sink_rewind(sink_store.as_ref(), to_batch).await?;
             Some((sink_store, plan))
         }

@@ -19,11 +19,11 @@ const NEWEST: usize = 6;
 /// # Errors
 /// Not whole, when a record cannot be read or a restart would stop; as the store's.
 pub fn show(args: &ShowArgs) -> Result<(), Failure> {
-    let store = sink_lookup::open_store(&args.checkpoint)?;
+    let store = sink_lookup::open_store(&args.checkpoint, &args.reach)?;
     let overview = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::Newest(NEWEST)).await?;
         let mark = if contents.layout == Layout::Checkpoint {
-            sink_lookup::mark(&contents, args.sink.as_deref()).await
+            sink_lookup::mark(&contents, args.sink.as_deref(), &args.reach).await
         } else {
             SinkMark::Unknown { why: "this is a bare log".to_owned() }
         };

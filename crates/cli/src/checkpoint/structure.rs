@@ -10,7 +10,7 @@ use onefold::checkpoint_tools::{Contents, Depth, Severity, check};
 /// # Errors
 /// Not whole, when a problem was found; as the store's.
 pub fn verify(args: &StructureArgs) -> Result<(), Failure> {
-    let store = sink_lookup::open_store(&args.checkpoint)?;
+    let store = sink_lookup::open_store(&args.checkpoint, &args.reach)?;
     let structure = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::All).await?;
         check(store.as_ref(), &contents).await

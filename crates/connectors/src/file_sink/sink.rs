@@ -10,6 +10,7 @@ use super::stage::{Stager, stage_empty};
 use async_trait::async_trait;
 use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
+use onefold_storage::planted::{Bug, planted};
 use onefold_storage::{Staged, Store};
 use onefold_types::{BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,9 @@ impl FileSink {
     }
 
     async fn line(&self, file: &Staged) -> Result<Line> {
+        if planted(Bug::MarkBeforeFiles) {
+            return Ok(Line::add(self.store.url(), &file.path, file.size, 0));
+        }
         let entry = self.store.stat(&file.path).await?.ok_or_else(|| {
             Error::unknown(format!(
                 "{}/{} was written but is gone: another driver took it out of sight",
@@ -221,7 +225,9 @@ impl Sink for FileSink {
         {
             return self.lost(attempt, &files, &theirs).await;
         }
-        if let Err(error) = self.store.reveal(&files).await {
+        if !planted(Bug::MarkBeforeFiles)
+            && let Err(error) = self.store.reveal(&files).await
+        {
             return Err(self.or_fenced(attempt, error, fence).await);
         }
         crash_point(CrashPoint::PublishBeforeMark);
@@ -243,6 +249,9 @@ impl Sink for FileSink {
             Marked::Theirs(theirs) => self.lost(attempt, &files, &theirs).await,
             Marked::Ours => {
                 crash_point(CrashPoint::PublishMarked);
+                if planted(Bug::MarkBeforeFiles) {
+                    self.store.reveal(&files).await?;
+                }
                 self.state().staged.remove(attempt);
                 self.manifest.prepare(attempt.batch, self.clock.now_ms());
                 Ok(manifest::published(attempt.batch, &lines))

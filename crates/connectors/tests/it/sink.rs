@@ -8,5 +8,7 @@ mod leftovers;
 mod others;
 mod ownership;
 mod parquet;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod rig;
 mod s3;

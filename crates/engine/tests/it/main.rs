@@ -10,5 +10,7 @@
 )]
 
 mod crashes;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod queries;
 mod world;

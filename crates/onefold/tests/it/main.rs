@@ -9,6 +9,8 @@
     reason = "tests may fail loudly, and write their input as any program would"
 )]
 
+mod object_store;
+
 use onefold::pipeline::{self, PipelineOptions};
 use onefold::{Session, StreamingQuery, Trigger};
 use std::collections::BTreeMap;
@@ -197,4 +199,32 @@ fn options_are_checked_and_the_nearest_is_named() {
     assert!(start("checkpointLocatio").contains("`checkpointLocation`"));
     assert!(start("compresion").contains("`compression`"));
     assert!(start("onefold.retry.maxAttempt").contains("`onefold.retry.maxAttempts`"));
+}
+
+#[test]
+fn a_table_of_files_lies_below_the_warehouse_and_goes_on_there() {
+    let place = Place::new();
+    place.put("a.json", 0..10);
+    let session = onefold::session()
+        .threads(2)
+        .conf("spark.sql.warehouse.dir", place.text("warehouse"))
+        .build()
+        .unwrap();
+    let writer = || {
+        let stream = session.read_stream().format("json").schema("id BIGINT, userName STRING");
+        let stream = stream.load(place.text("in")).unwrap();
+        let writer = stream.write_stream().option("checkpointLocation", place.text("checkpoint"));
+        writer.trigger(Trigger::AvailableNow)
+    };
+    writer().to_table("Sales.Events").unwrap().await_termination(LIMIT).unwrap();
+    place.put("b.json", 10..20);
+    writer().to_table("sales.events").unwrap().await_termination(LIMIT).unwrap();
+    assert_eq!(ids(&place.path("warehouse/sales.db/events")), once_each(0..20));
+    let error = writer().format("memory").to_table("t").unwrap_err().to_string();
+    assert!(error.contains("`t`"), "{error}");
+    let elsewhere = writer()
+        .option("checkpointLocation", place.text("another"))
+        .option("path", place.text("external"));
+    elsewhere.to_table("t").unwrap().await_termination(LIMIT).unwrap();
+    assert_eq!(ids(&place.path("external")), once_each(0..20));
 }

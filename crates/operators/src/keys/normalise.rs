@@ -49,7 +49,7 @@ pub fn normalise(column: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// Whether a type has floats or dictionaries in it.
-fn needs(data_type: &DataType) -> bool {
+pub(crate) fn needs(data_type: &DataType) -> bool {
     match data_type {
         DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Dictionary(..) => {
             true
@@ -98,7 +98,7 @@ fn normal_fixed(column: &FixedSizeListArray) -> Result<ArrayRef> {
 /// The same buffers under a type that differs only in the names, nullability and metadata of nested
 /// fields; the column as it is where more differs.
 pub(crate) fn refit(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    if !column.data_type().equals_datatype(data_type) {
+    if column.data_type() == data_type || !alike(column.data_type(), data_type) {
         return Ok(Arc::clone(column));
     }
     let data = column.to_data();
@@ -107,11 +107,23 @@ pub(crate) fn refit(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef>
         .zip(data.child_data())
         .map(|(wanted, child)| Ok(refit(&make_array(child.clone()), wanted)?.to_data()))
         .collect::<Result<Vec<_>>>()?;
-    let mut builder = data.clone().into_builder().data_type(data_type.clone());
-    if !children.is_empty() {
-        builder = builder.child_data(children);
-    }
+    let builder = data.into_builder().data_type(data_type.clone()).child_data(children);
     Ok(make_array(builder.build()?))
+}
+
+/// Whether two types have one memory layout and differ in nested fields' names, nullability and
+/// metadata at most.
+fn alike(a: &DataType, b: &DataType) -> bool {
+    let same_kind = match (a, b) {
+        (DataType::FixedSizeList(_, a), DataType::FixedSizeList(_, b)) => a == b,
+        (DataType::Struct(_), DataType::Struct(_))
+        | (DataType::List(_), DataType::List(_))
+        | (DataType::LargeList(_), DataType::LargeList(_)) => true,
+        (DataType::Map(_, a), DataType::Map(_, b)) => a == b,
+        _ => return a == b,
+    };
+    let (a, b) = (nested(a), nested(b));
+    same_kind && a.len() == b.len() && a.into_iter().zip(b).all(|(a, b)| alike(a, b))
 }
 
 fn nested(data_type: &DataType) -> Vec<&DataType> {

@@ -10,4 +10,6 @@
 mod contract;
 mod faults;
 mod local;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod s3;

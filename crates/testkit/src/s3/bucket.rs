@@ -93,6 +93,10 @@ impl Bucket {
         self.lock().objects.keys().cloned().collect()
     }
 
+    pub(super) fn object(&self, key: &str) -> Option<Bytes> {
+        self.lock().objects.get(key).map(|stored| stored.bytes.clone())
+    }
+
     pub(super) fn open_uploads(&self) -> usize {
         self.lock().uploads.len()
     }
