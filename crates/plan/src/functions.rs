@@ -16,6 +16,7 @@ mod pattern;
 mod simple;
 mod strings;
 mod timestamp_text;
+pub(crate) mod window;
 
 use crate::failure;
 use crate::stream::{RandomFunction, RandomKind};
@@ -79,6 +80,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(datetime::functions());
     functions.extend(strings::functions());
     functions.extend(json::functions());
+    functions.extend(window::functions());
     let mut by_name = HashMap::new();
     for function in functions {
         let function = Arc::new(function);

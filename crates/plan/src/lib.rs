@@ -12,6 +12,7 @@
 
 mod failure;
 pub mod functions;
+mod interval;
 pub mod pipeline;
 pub mod schema;
 pub mod sql;

@@ -15,6 +15,8 @@ mod resolve;
 mod rewrite;
 mod scope;
 pub(crate) mod text;
+pub(crate) mod watermark_clause;
+mod window_names;
 
 use crate::failure;
 use crate::stream::{HIDDEN, hidden};
@@ -39,9 +41,10 @@ pub use text::SQL_BYTES_MAX;
 /// Invalid: the text does not parse (with line, column and the line itself), or does not fit the
 /// tables.
 pub async fn query(context: &SessionContext, sql: &str) -> Result<LogicalPlan> {
-    let ast = text::parse_query(sql)?;
+    let (ast, watermarked) = text::parse_query(sql)?;
     let state = context.state();
     let mut tables = Tables::default();
+    watermark_clause::plan_all(&state, &mut tables, &watermarked).await?;
     tables.find_all(&state, &ast).await?;
     plan(&state, &tables, ast)
 }
@@ -52,10 +55,13 @@ pub async fn query(context: &SessionContext, sql: &str) -> Result<LogicalPlan> {
 /// # Errors
 /// As [`query`].
 pub fn select_items(context: &SessionContext, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>> {
+    items(&context.state(), schema, sql)
+}
+
+fn items(state: &SessionState, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>> {
     let mut item = text::parse_select_item(sql)?;
     let items = resolve::select_item(&mut item, schema)?;
-    let state = context.state();
-    items.into_iter().map(|(ast, name)| lower(&state, schema, ast, name)).collect()
+    items.into_iter().map(|(ast, name)| lower(state, schema, ast, name)).collect()
 }
 
 /// Plans one expression, as `filter` and `withColumn` take it.

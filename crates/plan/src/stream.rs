@@ -13,24 +13,37 @@
 //! - Times come from the batch, random values from (query, batch, node, partition, row).
 
 mod batch;
+mod bounds;
 mod check;
 mod counting;
+mod define;
+pub(crate) mod event_time;
 mod fixed;
 mod joins;
+mod nodes;
+mod physical;
+mod propagate;
 mod random;
 mod seeded;
+mod stateful;
 mod table;
+mod windows;
 
 use crate::failure;
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TransformedResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{OutputMode, Source, SourceDefinition};
+use onefold_operators::{EventTimeStats, OperatorMetrics};
+use onefold_state::{BatchState, OperatorId, OperatorSpec};
 use onefold_types::{BatchId, Error, OffsetRange, QueryId, Result};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
+pub use define::{drop_duplicates, with_watermark};
+pub use event_time::WATERMARK_DELAY;
 pub(crate) use random::{RandomFunction, RandomKind};
 pub use table::{HIDDEN, StreamTable, hidden, visible_schema};
 
@@ -43,8 +56,30 @@ pub struct StreamSource {
     pub definition: Arc<dyn SourceDefinition>,
 }
 
+/// One `withWatermark` of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatermarkNode {
+    /// A name that lasts: the column and the sources below it, `ts@0`.
+    pub id: String,
+    /// The column.
+    pub column: String,
+    /// The delay in milliseconds.
+    pub delay_ms: i64,
+    /// The places among [`StreamingPlan::sources`] of the sources whose rows it sees.
+    pub sources: Vec<usize>,
+}
+
+/// The query's watermark in a batch, in milliseconds since 1970; 0 until there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BatchWatermark {
+    /// That of the batch before: a row at or before it is late.
+    pub late_ms: i64,
+    /// That of this batch: state at or before it is done with.
+    pub evict_ms: i64,
+}
+
 /// What the physical plan of a batch depends on beside its ranges.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct BatchContext {
     /// The query.
     pub query: QueryId,
@@ -52,16 +87,39 @@ pub struct BatchContext {
     pub batch: BatchId,
     /// The batch's time from its intent, in milliseconds since 1970, UTC.
     pub timestamp_ms: i64,
+    /// The watermark; of no matter to a query without one.
+    pub watermark: BatchWatermark,
+    /// The state that the batch works on; a query without operators with state needs none.
+    pub state: Option<Arc<dyn BatchState>>,
+}
+
+/// An operator with state in the plan of a batch.
+#[derive(Debug, Clone)]
+pub struct OperatorInBatch {
+    /// Its number in the query.
+    pub id: OperatorId,
+    /// Spark's name for its kind, as in [`OperatorSpec::kind`].
+    pub kind: String,
+    /// Its lasting name, as in [`OperatorSpec::label`].
+    pub label: String,
+    /// What it counts. Whole when the plan has run to its end.
+    pub metrics: Arc<OperatorMetrics>,
 }
 
 /// The physical plan of one batch.
 #[derive(Debug)]
 pub struct BatchPlan {
-    /// What to execute: one output partition for each partition of the sources.
+    /// What to execute. For a query without operators with state: one output partition for each
+    /// partition of the sources.
     pub plan: Arc<dyn ExecutionPlan>,
     /// Rows read so far from each source, in the order of [`StreamingPlan::sources`]. A source
     /// that the plan scans twice is counted once.
     pub input_rows: Vec<Arc<AtomicU64>>,
+    /// The event times seen so far under each watermark, in the order of
+    /// [`StreamingPlan::watermarks`].
+    pub event_times: Vec<Arc<EventTimeStats>>,
+    /// The operators with state, by number.
+    pub operators: Vec<OperatorInBatch>,
 }
 
 /// A query that may run as a stream.
@@ -69,7 +127,9 @@ pub struct BatchPlan {
 pub struct StreamingPlan {
     sources: Vec<StreamSource>,
     schema: SchemaRef,
+    mode: OutputMode,
     plan: LogicalPlan,
+    stateful: stateful::Stateful,
     prepared: OnceLock<Prepared>,
 }
 
@@ -88,11 +148,64 @@ impl StreamingPlan {
     /// go with the output mode.
     pub fn new(plan: LogicalPlan, mode: OutputMode) -> Result<Self> {
         let plan = table::without_hidden(plan)?;
+        let schema = plain_schema(plan.schema().as_arrow());
+        let plan = windows::expand(plan).data().map_err(failure::planning)?;
+        let plan = windows::unify_unions(plan).map_err(failure::planning)?;
         check::check(&plan, mode)?;
         let sources = table::sources(&plan)?;
-        let schema = plain_schema(plan.schema().as_arrow());
         let plan = fixed::fix(plan)?;
-        Ok(StreamingPlan { sources, schema, plan, prepared: OnceLock::new() })
+        let (plan, stateful) = if stateful::concerned(&plan)? {
+            stateful::lower(plan, mode, &sources)?
+        } else {
+            (plan, stateful::Stateful::default())
+        };
+        Ok(StreamingPlan { sources, schema, mode, plan, stateful, prepared: OnceLock::new() })
+    }
+
+    /// The watermarks, in plan order.
+    #[must_use]
+    pub fn watermarks(&self) -> &[WatermarkNode] {
+        &self.stateful.watermarks
+    }
+
+    /// What to tell the user at the start: operators whose state has no bound.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.stateful.warnings
+    }
+
+    /// Whether the query keeps state from batch to batch.
+    #[must_use]
+    pub fn keeps_state(&self) -> bool {
+        self.stateful.operators > 0
+    }
+
+    /// What the operators keep, by number; none for a query without state. As with
+    /// [`StreamingPlan::instantiate`], the session's settings at the first call hold.
+    ///
+    /// # Errors
+    /// Invalid: the plan cannot be made, or an operator would keep what cannot be kept.
+    pub fn operators(&self, session: &SessionState) -> Result<Vec<OperatorSpec>> {
+        if !self.keeps_state() {
+            return Ok(Vec::new());
+        }
+        let optimised = &self.prepared(session)?.optimised;
+        let filled = batch::filled(optimised.clone()).map_err(failure::planning)?;
+        physical::specs(&filled).map_err(failure::planning)
+    }
+
+    /// Whether a batch without new data has something to do: an operator waits for the watermark,
+    /// and the query's has moved from that of the last batch to the present one.
+    #[must_use]
+    pub fn wants_no_data_batch(&self, before_ms: i64, now_ms: i64) -> bool {
+        let Some(flow) = &self.stateful.flow else { return false };
+        let at = |ms: i64| propagate::propagate(flow, ms, self.stateful.operators);
+        let (before, now) = (at(before_ms), at(now_ms));
+        self.stateful.eager.iter().any(|id| {
+            let place = usize::try_from(*id).unwrap_or(usize::MAX);
+            let of = |all: &[Option<i64>]| all.get(place).copied().flatten();
+            of(&now).is_some_and(|now| of(&before).is_none_or(|before| now > before))
+        })
     }
 
     /// The sources, in plan order.
@@ -134,14 +247,15 @@ impl StreamingPlan {
                 reads.len()
             )));
         }
-        let prepared = match self.prepared.get() {
-            Some(prepared) => prepared,
-            None => {
-                let prepared = self.prepare(session)?;
-                self.prepared.get_or_init(|| prepared)
-            }
-        };
-        batch::instantiate(self, prepared, reads, context).await
+        batch::instantiate(self, self.prepared(session)?, reads, context).await
+    }
+
+    fn prepared(&self, session: &SessionState) -> Result<&Prepared> {
+        if let Some(prepared) = self.prepared.get() {
+            return Ok(prepared);
+        }
+        let prepared = self.prepare(session)?;
+        Ok(self.prepared.get_or_init(|| prepared))
     }
 
     fn prepare(&self, session: &SessionState) -> Result<Prepared> {
@@ -161,7 +275,8 @@ impl StreamingPlan {
     }
 }
 
-/// The schema without the mark of hidden columns: what was selected is a column like others.
+/// The schema without the marks of hidden columns and event times: what was selected is a column
+/// like others.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<Field> = schema
         .fields()
@@ -169,6 +284,7 @@ fn plain_schema(schema: &Schema) -> SchemaRef {
         .map(|field| {
             let mut field = field.as_ref().clone();
             field.metadata_mut().remove(HIDDEN);
+            event_time::without_event_time(field.metadata_mut());
             field
         })
         .collect();

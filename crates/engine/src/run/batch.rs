@@ -10,7 +10,7 @@ use crate::checkpoint::{self, Named, Purge};
 use crate::trigger::Trigger;
 use futures::future::try_join_all;
 use onefold_connector::{Attempt, Fence, LatestOffset, ReadLimit, Source, StagedOutput};
-use onefold_plan::stream::BatchContext;
+use onefold_plan::stream::{BatchContext, BatchWatermark};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::Next;
 use onefold_storage::crash::{CrashPoint, crash_point};
@@ -210,6 +210,8 @@ impl Runner {
             query: self.around.query.id,
             batch: work.batch,
             timestamp_ms: work.timestamp_ms,
+            watermark: BatchWatermark::default(),
+            state: None,
         };
         let definition = &self.around.definition;
         let planned = definition.plan.instantiate(&self.around.state, &reads, &context).await?;

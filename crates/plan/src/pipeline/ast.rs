@@ -134,12 +134,14 @@ pub struct Query {
     pub(crate) ast: Box<datafusion::sql::sqlparser::ast::Query>,
     /// The streams.
     pub streams: Vec<StreamReference>,
+    /// Tables and queries in brackets that have a watermark.
+    pub(crate) watermarked: Vec<crate::sql::watermark_clause::Watermarked>,
 }
 
 impl Query {
     /// Holds the place of a query that is not parsed yet.
     pub(super) fn empty() -> Self {
-        Query { ast: Box::new(crate::sql::nothing()), streams: Vec::new() }
+        Query { ast: Box::new(crate::sql::nothing()), streams: Vec::new(), watermarked: Vec::new() }
     }
 }
 

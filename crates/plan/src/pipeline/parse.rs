@@ -3,7 +3,7 @@
 use super::ast::{Pipeline, Place, Query, Statement, StreamingTable, View};
 use super::streams;
 use crate::schema::parse_schema;
-use crate::sql::text::{error_at, query_of, tokens};
+use crate::sql::text::{error_at, tokens, watermarked_query};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use onefold_types::{Error, OptionMap, Result};
 
@@ -324,9 +324,9 @@ impl Parser<'_> {
             return Err(self.wanted("a query"));
         }
         let (own, streams) = streams::take_out(self.sql, own)?;
-        let mut ast = query_of(self.sql, own)?;
+        let (mut ast, watermarked) = watermarked_query(self.sql, own, streams::TABLE)?;
         streams::name_tables(&mut ast, &streams);
-        Ok(Query { ast, streams })
+        Ok(Query { ast, streams, watermarked })
     }
 }
 

@@ -12,9 +12,12 @@ use onefold_types::{OptionMap, Result};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+/// What the names of streams in the query begin with.
+pub(super) const TABLE: &str = "__onefold_stream_";
+
 /// The name under which stream number `place` stands in the query.
 pub(super) fn table_name(place: usize) -> String {
-    format!("__onefold_stream_{place}")
+    format!("{TABLE}{place}")
 }
 
 /// Replaces each stream by a table name.

@@ -4,7 +4,7 @@ use super::ast::{Pipeline, Place, Query, Statement, StreamReference, StreamingTa
 use super::streams::table_name;
 use crate::failure;
 use crate::schema::{COMMENT, type_name};
-use crate::sql::{self, Tables};
+use crate::sql::{self, Tables, watermark_clause};
 use crate::stream::StreamTable;
 use arrow::datatypes::Schema;
 use datafusion::catalog::view::ViewTable;
@@ -102,8 +102,8 @@ impl Planner<'_> {
                 let source = self.stream(reference, open).await?;
                 tables.insert(&table_name(place), source);
             }
-            for name in sql::relations(&query.ast) {
-                let name = sql::object_name(&name);
+            let own = sql::relations(&query.ast).iter().map(sql::object_name).collect::<Vec<_>>();
+            for name in own.into_iter().chain(watermark_clause::names(&query.watermarked)) {
                 if tables.get(&name).is_some() {
                     continue;
                 }
@@ -117,6 +117,7 @@ impl Planner<'_> {
                 }
             }
             let state = self.context.state();
+            watermark_clause::plan_all(&state, &mut tables, &query.watermarked).await?;
             tables.find_all(&state, &query.ast).await?;
             sql::plan(&state, &tables, query.ast.clone())
         })

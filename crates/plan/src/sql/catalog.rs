@@ -40,13 +40,26 @@ impl Tables {
         query: &ast::Query,
     ) -> Result<()> {
         for name in relations(query) {
-            let key = object_name(&name);
-            if self.get(&key).is_some() {
-                continue;
-            }
-            if let Some(table) = find(state, &name).await.map_err(failure::planning)? {
-                self.insert(&key, table);
-            }
+            self.find_one(state, name_parts(&name)).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks up one name, of parts joined with dots.
+    pub(crate) async fn find_name(&mut self, state: &SessionState, name: &str) -> Result<()> {
+        if self.get(name).is_some() {
+            return Ok(());
+        }
+        self.find_one(state, name.split('.').map(str::to_owned).collect()).await
+    }
+
+    async fn find_one(&mut self, state: &SessionState, parts: Vec<String>) -> Result<()> {
+        let key = parts.join(".");
+        if self.get(&key).is_some() {
+            return Ok(());
+        }
+        if let Some(table) = find(state, parts).await.map_err(failure::planning)? {
+            self.insert(&key, table);
         }
         Ok(())
     }
@@ -79,8 +92,10 @@ fn name_parts(name: &ObjectName) -> Vec<String> {
         .collect()
 }
 
-async fn find(state: &SessionState, name: &ObjectName) -> PlanResult<Option<Arc<dyn TableSource>>> {
-    let mut parts = name_parts(name);
+async fn find(
+    state: &SessionState,
+    mut parts: Vec<String>,
+) -> PlanResult<Option<Arc<dyn TableSource>>> {
     let Some(table) = parts.pop() else { return Ok(None) };
     let reference = match (parts.pop(), parts.pop()) {
         (None, _) => TableReference::bare(table.as_str()),

@@ -40,6 +40,8 @@ pub(super) fn name_of(expr: &Expr) -> String {
             let name = function.name.to_string().to_lowercase();
             match name.as_str() {
                 "explode" | "explode_outer" => return "col".to_owned(),
+                // Spark calls windows so however they are made.
+                "window" | "session_window" => return name,
                 _ => {}
             }
             match &function.args {

@@ -11,6 +11,7 @@ use super::scope::{
     Column, Relation, Scope, aliased, columns_of, exact, excluded, ident, relations_of, same,
 };
 use super::text::TABLES_MAX;
+use super::window_names;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     Expr, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
@@ -139,6 +140,7 @@ impl Names<'_> {
                 }
             }
         }
+        window_names::put_in(select, &scope);
         let mut projection = Vec::with_capacity(select.projection.len());
         for item in std::mem::take(&mut select.projection) {
             projection.extend(scope.expand(item, false)?);

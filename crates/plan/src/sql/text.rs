@@ -2,6 +2,7 @@
 
 use super::dialect::Spark;
 use super::literals;
+use super::watermark_clause::{self, Watermarked};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
@@ -218,12 +219,25 @@ pub(crate) fn query_of(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<ast:
     parse(sql, tokens, |parser| parser.parse_query())
 }
 
-pub(crate) fn parse_query(sql: &str) -> Result<Box<ast::Query>> {
+/// A query, and its relations with a watermark.
+pub(crate) fn parse_query(sql: &str) -> Result<(Box<ast::Query>, Vec<Watermarked>)> {
     let mut tokens = tokens(sql)?;
     while tokens.last().is_some_and(|token| token.token == Token::SemiColon) {
         tokens.pop();
     }
-    query_of(sql, tokens)
+    watermarked_query(sql, tokens, "\0")
+}
+
+/// The same from tokens. Tables whose names begin with `keep` are unique in the query.
+pub(crate) fn watermarked_query(
+    sql: &str,
+    tokens: Vec<TokenWithSpan>,
+    keep: &str,
+) -> Result<(Box<ast::Query>, Vec<Watermarked>)> {
+    let (tokens, watermarked) = watermark_clause::take_out(sql, tokens, keep)?;
+    let mut query = query_of(sql, tokens)?;
+    watermark_clause::name_tables(&mut query, &watermarked);
+    Ok((query, watermarked))
 }
 
 pub(crate) fn parse_select_item(sql: &str) -> Result<ast::SelectItem> {

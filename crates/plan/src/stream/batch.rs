@@ -1,8 +1,11 @@
 //! The physical plan of one batch.
 
 use super::counting::CountingExec;
+use super::physical::BatchPlanner;
 use super::table::{place, stream_definition};
-use super::{BatchContext, BatchPlan, Prepared, StreamingPlan, fixed, seeded};
+use super::{
+    BatchContext, BatchPlan, BatchWatermark, Prepared, StreamingPlan, fixed, propagate, seeded,
+};
 use crate::failure;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -16,8 +19,9 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use onefold_connector::{ScanRequest, Source};
-use onefold_types::{Error, OffsetRange, Result};
+use onefold_types::{BatchId, Error, OffsetRange, QueryId, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -30,11 +34,27 @@ pub(super) async fn instantiate(
     let input_rows: Vec<Arc<AtomicU64>> = reads.iter().map(|_| Arc::default()).collect();
     let logical = bind(plan, prepared, reads, &input_rows, context).map_err(failure::planning)?;
     let state = &prepared.state;
-    let physical = state.query_planner().create_physical_plan(&logical, state).await;
+    let known = &plan.stateful;
+    let watermarks = |at_ms: i64| {
+        known
+            .flow
+            .as_ref()
+            .map_or_else(Vec::new, |flow| propagate::propagate(flow, at_ms, known.operators))
+    };
+    let own = (watermarks(context.watermark.late_ms), watermarks(context.watermark.evict_ms));
+    let nodes = BatchPlanner::new(context, plan.mode, own, known.watermarks.len());
+    let nodes = Arc::new(nodes);
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::clone(&nodes) as _]);
+    let physical = planner.create_physical_plan(&logical, state).await;
     let physical = physical.map_err(failure::planning)?;
     let seed = fixed::batch_seed(context);
     let physical = seeded::seed_nodes(physical, seed).map_err(failure::planning)?;
-    Ok(BatchPlan { plan: physical, input_rows })
+    Ok(BatchPlan {
+        plan: physical,
+        input_rows,
+        event_times: nodes.event_times(),
+        operators: nodes.operators(),
+    })
 }
 
 /// The optimised plan with the batch's ranges in place of the streams and the batch's values in
@@ -72,6 +92,21 @@ fn bind(
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     });
     bound.data()
+}
+
+/// The plan with values in place of the parameters, to look at and not to run.
+pub(super) fn filled(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let context = BatchContext {
+        query: QueryId(Default::default()),
+        batch: BatchId(0),
+        timestamp_ms: 0,
+        watermark: BatchWatermark::default(),
+        state: None,
+    };
+    plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expr| fixed::fill(expr, &context))
+    })
+    .data()
 }
 
 /// One range of one source as a table.

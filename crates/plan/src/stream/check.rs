@@ -1,5 +1,8 @@
 //! What a streaming query may have. Sentences follow Spark's, so that its users find them.
 
+mod modes;
+
+use super::nodes::{Deduplicate, EventTimeWatermark, as_node};
 use super::table::streaming;
 use crate::failure;
 use datafusion::common::JoinType;
@@ -9,7 +12,7 @@ use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan};
 use onefold_connector::OutputMode;
 use onefold_types::{Error, Result};
 
-/// Checks the whole plan.
+/// Checks the whole plan. What depends on a join's condition is checked when the plan is lowered.
 pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
     if !streaming(plan) {
         return Err(Error::invalid(
@@ -17,20 +20,14 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
         ));
     }
     let walked = plan.apply(|node| {
-        check_node(node).map_err(failure::external)?;
+        check_node(node, mode).map_err(failure::external)?;
         Ok(TreeNodeRecursion::Continue)
     });
     walked.map_err(failure::planning)?;
-    if mode == OutputMode::Complete {
-        return Err(Error::invalid(
-            "complete output mode not supported when there are no streaming aggregations on \
-             streaming DataFrames/Datasets; use append or update",
-        ));
-    }
-    Ok(())
+    modes::check(plan, mode)
 }
 
-fn check_node(node: &LogicalPlan) -> Result<()> {
+fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
     check_expressions(node).map_err(failure::planning)?;
     if !node.inputs().iter().any(|input| streaming(input)) {
         // Only reads static data, or is a scan.
@@ -43,7 +40,8 @@ fn check_node(node: &LogicalPlan) -> Result<()> {
         | LogicalPlan::Subquery(_)
         | LogicalPlan::Unnest(_)
         | LogicalPlan::Repartition(_)
-        | LogicalPlan::TableScan(_) => Ok(()),
+        | LogicalPlan::TableScan(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => Ok(()),
         LogicalPlan::Union(union) => {
             if union.inputs.iter().all(|input| streaming(input)) {
                 return Ok(());
@@ -54,16 +52,19 @@ fn check_node(node: &LogicalPlan) -> Result<()> {
             ))
         }
         LogicalPlan::Join(join) => check_join(join),
-        LogicalPlan::Aggregate(_) => Err(needs_state("streaming aggregation (GROUP BY)")),
-        LogicalPlan::Distinct(Distinct::On(_)) => Err(needs_state("DISTINCT ON over a stream")),
-        LogicalPlan::Distinct(Distinct::All(_)) => Err(needs_state(
-            "DISTINCT (also UNION without ALL, INTERSECT and EXCEPT) over a stream",
-        )),
+        LogicalPlan::Aggregate(aggregate) => modes::check_aggregate(aggregate, mode),
+        LogicalPlan::Distinct(Distinct::On(_)) => {
+            Err(Error::invalid("DISTINCT ON over a stream is not supported: use dropDuplicates"))
+        }
+        LogicalPlan::Sort(_) if modes::whole_result(node, mode) => Ok(()),
         LogicalPlan::Sort(_) => Err(Error::invalid(
             "sorting is not supported on streaming DataFrames/Datasets, unless it is on an \
              aggregated DataFrame/Dataset in complete output mode; take the ORDER BY out",
         )),
-        LogicalPlan::Limit(_) => Err(needs_state("LIMIT or OFFSET over a stream")),
+        LogicalPlan::Limit(_) if mode == OutputMode::Update => Err(Error::invalid(
+            "limits are not supported on streaming DataFrames/Datasets in update output mode",
+        )),
+        LogicalPlan::Limit(_) => Ok(()),
         LogicalPlan::Window(_) => Err(Error::invalid(
             "non-time-based windows are not supported on streaming DataFrames/Datasets: take the \
              window function (OVER …) out",
@@ -71,34 +72,29 @@ fn check_node(node: &LogicalPlan) -> Result<()> {
         LogicalPlan::RecursiveQuery(_) => {
             Err(Error::invalid("a recursive query over a stream is not supported"))
         }
-        LogicalPlan::Extension(extension) => Err(Error::invalid(format!(
-            "the operation {} over a stream is not supported",
-            extension.node.name()
-        ))),
+        LogicalPlan::Extension(extension) => {
+            if as_node::<EventTimeWatermark>(node).is_some() {
+                return modes::check_watermark(node);
+            }
+            if let Some(deduplicate) = as_node::<Deduplicate>(node) {
+                return modes::check_deduplicate(deduplicate, mode);
+            }
+            Err(Error::invalid(format!(
+                "the operation {} over a stream is not supported",
+                extension.node.name()
+            )))
+        }
         other => {
             Err(Error::invalid(format!("{} is not part of a streaming query", statement(other))))
         }
     }
 }
 
-fn needs_state(what: &str) -> Error {
-    Error::invalid(format!(
-        "{what} is not supported: it needs state, which this version of Onefold does not have yet"
-    ))
-}
-
 fn check_join(join: &Join) -> Result<()> {
     let (left, right) = (streaming(&join.left), streaming(&join.right));
     if left && right {
-        return Err(needs_state(match join.join_type {
-            JoinType::LeftSemi | JoinType::RightSemi => {
-                "a semi join of two streams (also IN, EXISTS and INTERSECT)"
-            }
-            JoinType::LeftAnti | JoinType::RightAnti => {
-                "an anti join of two streams (also NOT IN, NOT EXISTS and EXCEPT)"
-            }
-            _ => "a join of two streams",
-        }));
+        // Its condition decides; it is looked at when the equal keys are known.
+        return Ok(());
     }
     // The side whose rows are kept must be the stream: nobody knows which static rows no later
     // batch will match.
@@ -142,7 +138,9 @@ fn check_expressions(node: &LogicalPlan) -> PlanResult<()> {
                 _ => None,
             };
             if subquery.is_some_and(|subquery| streaming(&subquery.subquery)) {
-                return Err(failure::external(needs_state("a subquery that reads a stream")));
+                return Err(failure::external(Error::invalid(
+                    "a subquery that reads a stream is not supported: join the streams",
+                )));
             }
             Ok(TreeNodeRecursion::Continue)
         })

@@ -15,7 +15,9 @@ use futures::TryStreamExt;
 use onefold_connector::{
     LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition,
 };
-use onefold_plan::stream::{BatchContext, BatchPlan, HIDDEN, StreamTable, StreamingPlan};
+use onefold_plan::stream::{
+    BatchContext, BatchPlan, BatchWatermark, HIDDEN, StreamTable, StreamingPlan,
+};
 use onefold_types::{BatchId, Offset, OffsetRange, QueryId, Replay, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -122,6 +124,8 @@ pub fn batch(number: u64) -> BatchContext {
         query: QueryId("6ba7b810-9dad-41d1-80b4-00c04fd430c8".parse().unwrap()),
         batch: BatchId(number),
         timestamp_ms: 1_767_225_600_123,
+        watermark: BatchWatermark::default(),
+        state: None,
     }
 }
 

@@ -1,0 +1,178 @@
+//! Gives the operators that keep state their nodes, numbers and names.
+//!
+//! Done before the plan is optimised: types are coerced and filters moved to where a join's
+//! condition can be read, then each operator over a stream becomes a node of [`super::nodes`].
+
+mod convert;
+mod label;
+
+use super::bounds::{JoinBounds, StateBound};
+use super::nodes::{
+    Deduplicate, EventTimeWatermark, GlobalLimit, StatefulAggregate, StreamJoin, as_node,
+};
+use super::propagate::{Flow, Output};
+use super::{WatermarkNode, table};
+use crate::failure;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion::optimizer::optimizer::Optimizer;
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{Analyzer, OptimizerContext};
+use onefold_connector::OutputMode;
+use onefold_types::{Error, Result};
+use std::sync::Arc;
+
+use super::StreamSource;
+
+/// What is known of the operators of a query.
+#[derive(Debug, Default)]
+pub(super) struct Stateful {
+    pub(super) watermarks: Vec<WatermarkNode>,
+    /// How many operators keep state.
+    pub(super) operators: usize,
+    pub(super) flow: Option<Flow>,
+    /// The operators that have something to do when their watermark moves, by number.
+    pub(super) eager: Vec<u32>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Whether a plan has anything for this module.
+pub(super) fn concerned(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply(|node| {
+        found |= match node {
+            LogicalPlan::Extension(_) => true,
+            LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Limit(_) => {
+                table::streaming(node)
+            }
+            LogicalPlan::Join(join) => {
+                table::streaming(&join.left) && table::streaming(&join.right)
+            }
+            _ => false,
+        };
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })
+    .map_err(failure::planning)?;
+    Ok(found)
+}
+
+/// Converts a checked plan.
+pub(super) fn lower(
+    plan: LogicalPlan,
+    mode: OutputMode,
+    sources: &[StreamSource],
+) -> Result<(LogicalPlan, Stateful)> {
+    let plan = prepared(plan).map_err(failure::planning)?;
+    let plan = convert::convert(plan, mode).map_err(failure::planning)?;
+    let (plan, operators) = label::number(plan).map_err(failure::planning)?;
+    let (plan, watermarks) = label::watermarks(plan, sources).map_err(failure::planning)?;
+    let mut stateful = Stateful { watermarks, operators, ..Stateful::default() };
+    let flow = describe(&plan, mode, &mut stateful)?;
+    stateful.flow = Some(flow);
+    Ok((plan, stateful))
+}
+
+/// Types coerced, filters in the conditions of joins, equal keys found.
+fn prepared(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let options = ConfigOptions::default();
+    let plan = Analyzer::new().execute_and_check(plan, &options, |_, _| {})?;
+    let rules = Optimizer::with_rules(vec![
+        Arc::new(PushDownFilter::new()),
+        Arc::new(ExtractEquijoinPredicate::new()),
+    ]);
+    let context = OptimizerContext::new().with_max_passes(1).with_skip_failing_rules(false);
+    rules.optimize(plan, &context, |_, _| {})
+}
+
+/// How watermarks go through the plan, and what to warn of.
+fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Result<Flow> {
+    if !table::streaming(plan) {
+        return Ok(Flow::Source);
+    }
+    let inputs = plan
+        .inputs()
+        .into_iter()
+        .map(|input| describe(input, mode, known))
+        .collect::<Result<Vec<_>>>()?;
+    if as_node::<EventTimeWatermark>(plan).is_some() {
+        return match inputs.into_iter().next() {
+            Some(input) => Ok(Flow::Watermark(Box::new(input))),
+            None => Err(Error::internal("a watermark without an input")),
+        };
+    }
+    let operator =
+        |id: u32, output: Output, inputs: Vec<Flow>| Flow::Operator { id, output, inputs };
+    if let Some(node) = as_node::<StatefulAggregate>(plan) {
+        let identity = &node.identity;
+        if node.event_time.is_some() && mode != OutputMode::Complete {
+            known.eager.push(identity.id);
+        } else if !node.group.is_empty() {
+            known.warnings.push(aggregate_warning(&identity.label, mode));
+        }
+        return Ok(operator(identity.id, Output::Same, inputs));
+    }
+    if let Some(node) = as_node::<Deduplicate>(plan) {
+        let bounded = node.within_ms.is_some() || dedup_event_time(node).is_some();
+        if bounded {
+            known.eager.push(node.identity.id);
+        } else {
+            known.warnings.push(format!(
+                "the operator `{}` keeps every key for ever: its state has no bound; put the \
+                 column with the watermark among its columns, or use \
+                 dropDuplicatesWithinWatermark",
+                node.identity.label
+            ));
+        }
+        return Ok(operator(node.identity.id, Output::Same, inputs));
+    }
+    if let Some(node) = as_node::<StreamJoin>(plan) {
+        if node.bounds.left.is_some() || node.bounds.right.is_some() {
+            known.eager.push(node.identity.id);
+        }
+        known.warnings.extend(join_warning(node));
+        let output = match node.bounds {
+            JoinBounds { left: Some(_), right: Some(_) } => Output::Join(node.bounds),
+            _ => Output::Nothing,
+        };
+        return Ok(operator(node.identity.id, output, inputs));
+    }
+    if let Some(node) = as_node::<GlobalLimit>(plan) {
+        return Ok(operator(node.identity.id, Output::Same, inputs));
+    }
+    Ok(Flow::Through(inputs))
+}
+
+/// The place among the keys of one with a watermark.
+pub(super) fn dedup_event_time(node: &Deduplicate) -> Option<usize> {
+    node.keys.iter().position(|key| {
+        super::nodes::place_of(node.schema(), key)
+            .is_some_and(|place| super::event_time::delay_of(node.schema().field(place)).is_some())
+    })
+}
+
+fn aggregate_warning(label: &str, mode: OutputMode) -> String {
+    let advice = match mode {
+        OutputMode::Complete => "complete output mode never forgets a group",
+        _ => {
+            "group by a window of, or the column with, a watermark (withWatermark, or WATERMARK … \
+             DELAY OF … in SQL)"
+        }
+    };
+    format!("the operator `{label}` keeps every group for ever: its state has no bound; {advice}")
+}
+
+fn join_warning(node: &StreamJoin) -> Option<String> {
+    let sides = match (node.bounds.left, node.bounds.right) {
+        (Some(_), Some(_)) => return None,
+        (None, None) => "both sides",
+        (None, Some(StateBound::Key { .. } | StateBound::Value { .. })) => "the left side",
+        (Some(_), None) => "the right side",
+    };
+    Some(format!(
+        "the operator `{}` keeps the rows of {sides} for ever: its state has no bound; give both \
+         streams a watermark, and the join a range of their event times or an equal window",
+        node.identity.label
+    ))
+}
