@@ -2,9 +2,8 @@
 
 mod memory;
 
-use crate::counts::Counts;
-use crate::overlay::Overlay;
-use crate::place::Place;
+use crate::counts::{Change, Counts};
+use crate::place::{Place, Written};
 use crate::{KeyGroup, RowVisitor, StateRow};
 use onefold_types::Result;
 use std::fmt::Debug;
@@ -40,7 +39,30 @@ pub(crate) trait Base: Debug + Send + Sync {
     fn counts(&self) -> &Counts;
 
     /// Takes the writes of a batch over.
-    fn apply(&mut self, writes: Vec<Overlay>, version: &BaseVersion) -> Result<()>;
+    fn apply(&mut self, writes: Writes<'_>, version: &BaseVersion) -> Result<()>;
+
+    /// Forgets all rows.
+    fn clear(&mut self) -> Result<()>;
+
+    /// Takes a row that is read from files, each key once.
+    ///
+    /// # Errors
+    /// Invalid, when the memory does not suffice.
+    fn load(&mut self, place: Place, row: Written) -> Result<()>;
+
+    /// Ends loading: the rows are those of this version.
+    fn loaded(&mut self, version: &BaseVersion) -> Result<()>;
+
+    /// The version whose rows it holds from an earlier process, if any.
+    fn held(&self) -> Option<&BaseVersion>;
+}
+
+/// What a batch wrote.
+pub(crate) struct Writes<'a> {
+    /// The rows, each key once.
+    pub(crate) rows: &'a mut dyn Iterator<Item = (Place, Written)>,
+    /// How the numbers of rows and bytes change by them.
+    pub(crate) changes: &'a [(Place, KeyGroup, Change)],
 }
 
 /// What a base is a copy of.

@@ -4,7 +4,10 @@ use crate::base::Base;
 use crate::budget::MemoryBudget;
 use crate::overlay::Overlay;
 use crate::partition::OpenPartition;
-use crate::{BatchState, KEY_GROUPS, OperatorId, OperatorSpec, PartitionState, groups_of};
+use crate::state_ref::Piece;
+use crate::{
+    BatchState, KEY_GROUPS, OperatorId, OperatorSpec, PartitionState, StateRef, groups_of,
+};
 use onefold_types::{BatchId, Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +54,32 @@ pub struct StateBatch {
     first: Vec<usize>,
     /// `None` once the batch is over.
     base: Mutex<Option<Arc<dyn Base>>>,
+    prepared: Mutex<Option<Prepared>>,
+}
+
+/// What was made durable of a batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) state: StateRef,
+    /// Its changelog; `None` if it wrote nothing.
+    pub(crate) piece: Option<Piece>,
+}
+
+/// What a batch wrote, to be looked at.
+#[derive(Debug)]
+pub(crate) struct Overlays {
+    slots: Arc<Slots>,
+}
+
+impl Overlays {
+    pub(crate) fn with<T>(&self, look: impl FnOnce(Vec<&Overlay>) -> T) -> T {
+        let slots = self.slots.lock();
+        let done = slots.iter().filter_map(|slot| match slot {
+            Slot::Done(overlay) => Some(overlay),
+            Slot::Unopened | Slot::Open => None,
+        });
+        look(done.collect())
+    }
 }
 
 /// How many partitions an operator has.
@@ -74,7 +103,8 @@ impl StateBatch {
         }
         let slots = Arc::new(Slots { slots: Mutex::new(slots) });
         let base = Mutex::new(Some(base));
-        StateBatch { batch, partitions, operators, budget, slots, first, base }
+        let prepared = Mutex::new(None);
+        StateBatch { batch, partitions, operators, budget, slots, first, base, prepared }
     }
 
     /// The batch's number, which is also the version of the state that it starts from.
@@ -87,30 +117,34 @@ impl StateBatch {
         self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the overlays of the partitions that were opened.
+    /// The overlays of the partitions that were opened.
     ///
     /// # Errors
     /// Internal, while an operator has one open, or when the batch is over.
-    pub(crate) fn with_overlays<T>(&self, look: impl FnOnce(Vec<&Overlay>) -> T) -> Result<T> {
+    pub(crate) fn overlays(&self) -> Result<Overlays> {
         if self.base().is_none() {
             return Err(self.over());
         }
-        let slots = self.slots.lock();
-        let mut overlays = Vec::new();
-        for slot in slots.iter() {
-            match slot {
-                Slot::Unopened => {}
-                Slot::Open => return Err(self.still_open()),
-                Slot::Done(overlay) => overlays.push(overlay),
-            }
+        if self.slots.lock().iter().any(|slot| matches!(slot, Slot::Open)) {
+            return Err(self.still_open());
         }
-        Ok(look(overlays))
+        Ok(Overlays { slots: Arc::clone(&self.slots) })
+    }
+
+    /// What [`StateStore::prepare`](crate::StateStore::prepare) made of it.
+    pub(crate) fn prepared(&self) -> Option<Prepared> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From here on nothing may be written.
+    pub(crate) fn set_prepared(&self, prepared: Prepared) {
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
     }
 
     /// Ends the batch and takes its writes.
     ///
     /// # Errors
-    /// As [`StateBatch::with_overlays`].
+    /// As [`StateBatch::overlays`].
     pub(crate) fn finish(&self) -> Result<Vec<Overlay>> {
         let mut base = self.base();
         if base.is_none() {
@@ -152,6 +186,9 @@ impl BatchState for StateBatch {
             return Err(Error::internal(text));
         }
         let base = self.base().clone().ok_or_else(|| self.over())?;
+        if self.prepared().is_some() {
+            return Err(Error::internal(format!("batch {} was prepared already", self.batch)));
+        }
         let number = self.first.get(index).copied().unwrap_or(0) + partition as usize;
         match self.slots.lock().get_mut(number) {
             Some(slot @ Slot::Unopened) => *slot = Slot::Open,

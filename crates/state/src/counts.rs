@@ -94,6 +94,10 @@ impl Counts {
         Counts { operators: operators.iter().map(families).collect() }
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.operators.iter_mut().flatten().for_each(|family| *family = FamilyCounts::default());
+    }
+
     pub(crate) fn family(&self, operator: usize, family: usize) -> Option<&FamilyCounts> {
         self.operators.get(operator)?.get(family)
     }

@@ -13,24 +13,38 @@
 //!   grouping key alone ([`key_group`]); key groups map onto partitions ([`partition_of`]), so that
 //!   the number of partitions may change at any restart without a rewrite.
 
-#![allow(dead_code, reason = "the changelog that uses it comes next")]
-
 mod access;
 mod base;
 mod batch;
 mod budget;
+mod changelog;
+mod config;
 mod counts;
+mod durable;
+mod format;
 mod groups;
+mod merge;
 mod overlay;
 mod partition;
+mod piece;
 mod place;
+mod reader;
+mod restore;
 mod rows;
+mod schema;
+mod snapshot;
 mod spec;
+mod state_ref;
 mod store;
 
 pub use access::{BatchState, PartitionState, RowVisitor, StateRow};
 pub use batch::StateBatch;
 pub use budget::{MEMORY_LIMIT_OPTION, MemoryBudget};
+pub use config::{Provider, StateConfig};
 pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
+pub use reader::{StateReader, StateRows};
+pub use schema::{Change, OperatorChange, compare};
+pub use snapshot::SnapshotPolicy;
 pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
+pub use state_ref::StateRef;
 pub use store::{FamilyReport, OperatorReport, StateStore};

@@ -249,9 +249,9 @@ impl Overlay {
         self.families.len()
     }
 
-    /// Whether nothing was written.
-    pub(crate) fn is_empty(&self) -> bool {
-        (0..self.families.len()).all(|family| self.written(family).next().is_none())
+    /// About how many rows were written.
+    pub(crate) fn cells(&self) -> usize {
+        self.families.iter().flat_map(|family| &family.groups).map(Rows::len).sum()
     }
 
     /// Takes it apart into the written rows, in no order.

@@ -23,6 +23,21 @@ impl<T> Rows<T> {
         }
     }
 
+    /// An empty map of the same kind.
+    pub(crate) fn emptied(&self) -> Self {
+        match self {
+            Rows::Point(_) => Rows::new(Access::Point),
+            Rows::Ordered(_) => Rows::new(Access::Ordered),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Rows::Point(rows) => rows.len(),
+            Rows::Ordered(rows) => rows.len(),
+        }
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Option<&T> {
         match self {
             Rows::Point(rows) => rows.get(key),

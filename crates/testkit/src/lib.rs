@@ -6,14 +6,18 @@
 //! *What it is not:* it knows neither engine nor connectors.
 //! *Where to start:* [`FaultPlan`] to walk every durable act, [`oracle::count`] to judge.
 
+#[cfg(feature = "clock")]
 mod clock;
 mod faults;
 mod memory;
 pub mod oracle;
 pub mod planted;
+#[cfg(feature = "s3")]
 mod s3;
 
+#[cfg(feature = "clock")]
 pub use clock::ManualClock;
 pub use faults::{Act, Fault, FaultPlan, FaultStore, Happened};
 pub use memory::MemoryStore;
+#[cfg(feature = "s3")]
 pub use s3::{Operation, S3Fault, S3Server};

@@ -1,9 +1,8 @@
 //! A base in the memory of the process.
 
-use super::{Base, BaseVersion};
+use super::{Base, BaseVersion, Writes};
 use crate::budget::{MemoryBudget, Share};
 use crate::counts::{Change, Counts};
-use crate::overlay::Overlay;
 use crate::place::{Place, Written};
 use crate::rows::Rows;
 use crate::{KEY_GROUPS, KeyGroup, OperatorSpec, RowVisitor, StateRow};
@@ -47,12 +46,11 @@ impl MemoryBase {
         family.and_then(|at| at.get(usize::from(group))).ok_or_else(|| no_such(place))
     }
 
-    /// Puts or removes a row, whatever the budget says.
-    fn write(&mut self, place: Place, row: Written) -> Result<()> {
+    /// Puts or removes a row, whatever the budget says, and tells how the counts change.
+    fn write(&mut self, place: Place, row: Written) -> Result<Change> {
         let family = self.operators.get_mut(place.operator).and_then(|at| at.get_mut(place.family));
         let rows = family.and_then(|at| at.get_mut(usize::from(row.group)));
-        let counts = self.counts.family_mut(place.operator, place.family);
-        let (Some(rows), Some(counts)) = (rows, counts) else { return Err(no_such(place)) };
+        let rows = rows.ok_or_else(|| no_such(place))?;
         let key = row.key.len();
         let new = row.value.as_ref().map(|value| value.len());
         let old = match row.value {
@@ -63,24 +61,19 @@ impl MemoryBase {
             },
             None => rows.remove(&row.key),
         };
-        let change = Change::of(key, old.map(|value| value.len()), new);
-        counts.change(row.group, change);
+        Ok(Change::of(key, old.map(|value| value.len()), new))
+    }
+
+    fn count(&mut self, place: Place, group: KeyGroup, change: Change) {
+        if let Some(counts) = self.counts.family_mut(place.operator, place.family) {
+            counts.change(group, change);
+        }
         self.rows = self.rows.saturating_add_signed(change.rows);
         self.bytes = self.bytes.saturating_add_signed(change.bytes);
-        Ok(())
     }
 
-    fn held(&self) -> u64 {
+    fn memory(&self) -> u64 {
         self.bytes + self.rows * ROW_OVERHEAD
-    }
-
-    /// Puts a row that is read from a file.
-    ///
-    /// # Errors
-    /// Invalid, when the budget is used up.
-    pub(crate) fn load(&mut self, place: Place, row: Written) -> Result<()> {
-        self.write(place, row)?;
-        self.share.cover(self.held())
     }
 }
 
@@ -128,13 +121,40 @@ impl Base for MemoryBase {
         &self.counts
     }
 
-    fn apply(&mut self, writes: Vec<Overlay>, _version: &BaseVersion) -> Result<()> {
-        for overlay in writes {
-            for (place, row) in overlay.into_writes() {
-                self.write(place, row)?;
-            }
+    fn apply(&mut self, writes: Writes<'_>, _version: &BaseVersion) -> Result<()> {
+        for (place, row) in writes.rows {
+            self.write(place, row)?;
         }
-        self.share.set(self.held());
+        for (place, group, change) in writes.changes {
+            self.count(*place, *group, *change);
+        }
+        self.share.set(self.memory());
         Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        let access = |groups: &Vec<Group>| groups.iter().map(Rows::emptied).collect();
+        for families in &mut self.operators {
+            *families = families.iter().map(access).collect();
+        }
+        self.counts.clear();
+        (self.rows, self.bytes) = (0, 0);
+        self.share.set(0);
+        Ok(())
+    }
+
+    fn load(&mut self, place: Place, row: Written) -> Result<()> {
+        let group = row.group;
+        let change = self.write(place, row)?;
+        self.count(place, group, change);
+        self.share.cover(self.memory())
+    }
+
+    fn loaded(&mut self, _version: &BaseVersion) -> Result<()> {
+        Ok(())
+    }
+
+    fn held(&self) -> Option<&BaseVersion> {
+        None
     }
 }

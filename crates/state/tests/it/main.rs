@@ -9,4 +9,12 @@
 )]
 
 mod batches;
+mod budget;
+mod damage;
+mod faults;
+mod format;
+mod model;
+mod reading;
+mod restarts;
 mod specs;
+mod world;
