@@ -6,7 +6,10 @@ use crate::restore::Restore;
 use crate::schema::{StateSchema, read_schema};
 use crate::state_ref::{OperatorRef, operator_refs};
 use crate::store::check_partitions;
-use crate::{Change, MemoryBudget, OperatorSpec, SnapshotPolicy, StateRef, StateStore, compare};
+use crate::{
+    Change, MemoryBudget, OperatorChange, OperatorSpec, SnapshotPolicy, StateRef, StateStore,
+    compare,
+};
 use onefold_storage::Store;
 use onefold_types::{Error, Generation, Result};
 use std::path::PathBuf;
@@ -63,10 +66,13 @@ pub struct StateConfig {
     pub snapshots: SnapshotPolicy,
     /// Labels of operators whose incompatible state may be dropped, so that they start empty.
     pub discard: Vec<String>,
+    /// The version of the empty state when it is opened at no version: the number of the batch with
+    /// which the query becomes one with state.
+    pub start: u64,
 }
 
 impl StateStore {
-    /// Opens the state at a version; without one, an empty state at version 0.
+    /// Opens the state at a version; without one, an empty state at version `start`.
     ///
     /// State of operators that are not in the query any more is left behind, and that of operators
     /// whose spec changed compatibly is read as the new spec says.
@@ -91,7 +97,7 @@ impl StateStore {
         let operators = operator_refs(&config.operators, since);
         let mut base = new_base(&config, &schema, &operators)?;
         let mut lineage = Vec::new();
-        let mut version = BaseVersion::default();
+        let mut version = BaseVersion { version: config.start, chain: 0 };
         if let Some(at) = at {
             let specs = &config.operators;
             let (store, schema, operators) = (&config.store, schema.hash, &operators);
@@ -146,12 +152,24 @@ fn check_labels(operators: &[OperatorSpec]) -> Result<()> {
     Ok(())
 }
 
+/// What became of each operator's state between a version and the operators that are to go on
+/// with it.
+///
+/// # Errors
+/// Corrupt, when the schema file of that version is missing or damaged.
+pub async fn plan(
+    store: &dyn Store,
+    at: &StateRef,
+    new: &[OperatorSpec],
+) -> Result<Vec<OperatorChange>> {
+    Ok(compare(&read_schema(store, at.schema).await?, new))
+}
+
 /// The labels of operators whose old state is to be dropped.
 async fn check_compatible(config: &StateConfig, at: &StateRef) -> Result<Vec<String>> {
-    let old = read_schema(config.store.as_ref(), at.schema).await?;
     let mut empty = Vec::new();
     let mut refused = Vec::new();
-    for change in compare(&old, &config.operators) {
+    for change in plan(config.store.as_ref(), at, &config.operators).await? {
         match change.change {
             Change::Incompatible(_) if config.discard.contains(&change.label) => {
                 empty.push(change.label);

@@ -40,7 +40,7 @@ mod store;
 pub use access::{BatchState, PartitionState, RowVisitor, StateRow};
 pub use batch::StateBatch;
 pub use budget::{MEMORY_LIMIT_OPTION, MemoryBudget};
-pub use config::{Provider, StateConfig};
+pub use config::{Provider, StateConfig, plan};
 pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
 pub use reader::{StateReader, StateRows};
 pub use schema::{Change, OperatorChange, compare};

@@ -5,7 +5,7 @@ use crate::world::{Model, World, contents};
 use arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::row::{RowConverter, SortField};
-use onefold_state::{Access, BatchState, OperatorSpec, StateStore};
+use onefold_state::{Access, BatchState, Change, OperatorSpec, StateStore};
 use onefold_types::{BatchId, ErrorKind};
 use std::sync::Arc;
 
@@ -173,6 +173,23 @@ async fn operators_are_found_by_label_when_their_numbers_change() {
         ((1 - *operator, *family, *group, key.clone()), value.clone())
     };
     assert_eq!(found, world.model.iter().map(turn).collect::<Model>());
+}
+
+#[tokio::test]
+async fn a_query_that_becomes_one_with_state_starts_empty_at_its_batch() {
+    let mut world = World::new().await;
+    world.config.start = 41;
+    world.state = StateStore::open(world.config.clone(), None).await.unwrap();
+    world.batches(4).await;
+    assert_eq!(world.refs.last().unwrap().version(), 45);
+    world.restart().await.unwrap();
+    assert_eq!(world.state.version(), 45);
+    world.check();
+    let mut changed = operators();
+    changed[1].kind = "globalLimit".into();
+    let changes = onefold_state::plan(&world.store, &world.refs[0], &changed).await.unwrap();
+    assert_eq!(changes[0].change, Change::Unchanged);
+    assert!(matches!(&changes[1].change, Change::Incompatible(why) if why.len() == 1));
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ pub fn config(store: Arc<dyn Store>, generation: u64) -> StateConfig {
         local_dir: None,
         snapshots: SnapshotPolicy { changelogs: 3, bytes: 1 << 40 },
         discard: Vec::new(),
+        start: 0,
     }
 }
 
