@@ -1,16 +1,15 @@
 //! The console sink: prints the rows of each batch, as Spark does.
 
-use crate::file_sink::{plan_failed, spark_texts};
+use crate::file_sink::spark_texts;
+use crate::held_rows::HeldRows;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use futures::StreamExt;
 use onefold_connector::{
     Attempt, Fence, OptionKind, OptionSpec, RowStream, Sink, SinkContext, SinkDefinition,
     SinkRequest, SinkSpec, StagedOutput,
 };
 use onefold_types::{BatchId, Delivery, Error, Published, Result, Totals};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,13 +102,10 @@ impl SinkDefinition for ConsoleDefinition {
             out: self.out.clone(),
             schema: context.schema,
             time_zone: zone.map_or("UTC", String::as_str).to_owned(),
-            held: Mutex::default(),
+            held: HeldRows::default(),
         }))
     }
 }
-
-/// Rows to print, by attempt and partition.
-type Held = BTreeMap<(BatchId, u64, u32), Vec<RecordBatch>>;
 
 #[derive(Debug)]
 struct Console {
@@ -118,18 +114,10 @@ struct Console {
     out: Shared,
     schema: SchemaRef,
     time_zone: String,
-    held: Mutex<Held>,
+    held: HeldRows,
 }
 
 impl Console {
-    fn take(&self, attempt: &Attempt) -> Vec<RecordBatch> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (batch, generation) = (attempt.batch, attempt.generation.0);
-        let keys = (batch, generation, 0)..=(batch, generation, u32::MAX);
-        let keys: Vec<_> = held.range(keys).map(|(key, _)| *key).collect();
-        keys.iter().filter_map(|key| held.remove(key)).flatten().collect()
-    }
-
     /// The batch in a box, as Spark prints it.
     fn show(&self, batch: BatchId, rows: &[RecordBatch]) -> Result<String> {
         let mut table: Vec<Vec<String>> =
@@ -247,24 +235,10 @@ impl Sink for Console {
         &self,
         attempt: &Attempt,
         partition: u32,
-        mut rows: RowStream,
+        rows: RowStream,
     ) -> Result<StagedOutput> {
-        let mut kept = Vec::new();
-        let (mut kept_rows, mut count) = (0, 0);
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(plan_failed)?;
-            count += batch.num_rows() as u64;
-            // One row more than is printed tells that there are more.
-            let room = (self.rows_max + 1).saturating_sub(kept_rows).min(batch.num_rows());
-            if room > 0 {
-                kept_rows += room;
-                kept.push(batch.slice(0, room));
-            }
-        }
-        let key = (attempt.batch, attempt.generation.0, partition);
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(key, kept);
-        let totals = Totals { rows: count, ..Totals::default() };
-        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+        // One row more than is printed tells that there are more.
+        self.held.stage(attempt, partition, rows, self.rows_max.saturating_add(1)).await
     }
 
     async fn publish(
@@ -274,7 +248,7 @@ impl Sink for Console {
         fence: &dyn Fence,
     ) -> Result<Published> {
         fence.check().await?;
-        let text = self.show(attempt.batch, &self.take(attempt))?;
+        let text = self.show(attempt.batch, &self.held.take(attempt))?;
         let mut out = self.out.0.lock().unwrap_or_else(PoisonError::into_inner);
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| {
             Error::unknown(format!("batch {} may be printed in part", attempt.batch)).because(e)
@@ -287,7 +261,7 @@ impl Sink for Console {
     }
 
     async fn discard(&self, attempt: &Attempt) -> Result<()> {
-        self.take(attempt);
+        self.held.take(attempt);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ pub mod console;
 pub mod file_sink;
 pub mod file_source;
 mod formats;
+mod held_rows;
 pub mod memory;
 pub mod noop;
 pub mod rate;

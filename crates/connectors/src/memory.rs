@@ -1,6 +1,6 @@
 //! The memory sink: the query's rows as a table of the session. They live as long as the process.
 
-use crate::file_sink::plan_failed;
+use crate::held_rows::HeldRows;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -9,7 +9,6 @@ use datafusion::common::DataFusionError;
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use futures::StreamExt;
 use onefold_connector::{
     Attempt, Fence, OutputMode, RowStream, Sink, SinkContext, SinkDefinition, SinkRequest,
     SinkSpec, StagedOutput,
@@ -96,30 +95,17 @@ impl SinkDefinition for MemoryDefinition {
             query: context.query,
             mode: self.mode,
             rows: Arc::clone(&self.rows),
-            staged: Mutex::default(),
+            staged: HeldRows::default(),
         }))
     }
 }
-
-/// Staged rows, by attempt and partition.
-type StagedRows = BTreeMap<(BatchId, u64, u32), Vec<RecordBatch>>;
 
 #[derive(Debug)]
 struct Memory {
     query: QueryId,
     mode: OutputMode,
     rows: SharedRows,
-    staged: Mutex<StagedRows>,
-}
-
-impl Memory {
-    fn take(&self, attempt: &Attempt) -> Vec<RecordBatch> {
-        let mut staged = self.staged.lock().unwrap_or_else(PoisonError::into_inner);
-        let (batch, generation) = (attempt.batch, attempt.generation.0);
-        let keys = (batch, generation, 0)..=(batch, generation, u32::MAX);
-        let keys: Vec<_> = staged.range(keys).map(|(key, _)| *key).collect();
-        keys.iter().filter_map(|key| staged.remove(key)).flatten().collect()
-    }
+    staged: HeldRows,
 }
 
 #[async_trait]
@@ -138,21 +124,9 @@ impl Sink for Memory {
         &self,
         attempt: &Attempt,
         partition: u32,
-        mut rows: RowStream,
+        rows: RowStream,
     ) -> Result<StagedOutput> {
-        let mut kept = Vec::new();
-        let mut count = 0;
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(plan_failed)?;
-            count += batch.num_rows() as u64;
-            if batch.num_rows() > 0 {
-                kept.push(batch);
-            }
-        }
-        let key = (attempt.batch, attempt.generation.0, partition);
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner).insert(key, kept);
-        let totals = Totals { rows: count, ..Totals::default() };
-        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+        self.staged.stage(attempt, partition, rows, usize::MAX).await
     }
 
     async fn publish(
@@ -162,7 +136,7 @@ impl Sink for Memory {
         fence: &dyn Fence,
     ) -> Result<Published> {
         fence.check().await?;
-        let batches = self.take(attempt);
+        let batches = self.staged.take(attempt);
         let mut rows = locked(&self.rows);
         if let Some((theirs, _)) = rows.batches.get(&attempt.batch)
             && theirs.mark.query == Some(attempt.query)
@@ -182,7 +156,7 @@ impl Sink for Memory {
     }
 
     async fn discard(&self, attempt: &Attempt) -> Result<()> {
-        self.take(attempt);
+        self.staged.take(attempt);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! The noop sink: runs the query and drops its rows.
 
 use async_trait::async_trait;
-use futures::StreamExt;
 use onefold_connector::{
     Attempt, Fence, RowStream, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
     StagedOutput,
@@ -46,13 +45,7 @@ impl Sink for Noop {
     }
 
     async fn stage(&self, _: &Attempt, partition: u32, rows: RowStream) -> Result<StagedOutput> {
-        let mut rows = rows;
-        let mut count = 0;
-        while let Some(batch) = rows.next().await {
-            count += batch.map_err(crate::file_sink::plan_failed)?.num_rows() as u64;
-        }
-        let totals = Totals { rows: count, ..Totals::default() };
-        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+        crate::held_rows::drain(partition, rows, |_| ()).await
     }
 
     async fn publish(

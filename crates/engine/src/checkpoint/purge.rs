@@ -32,8 +32,9 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    /// Deletes, oldest first: prepared, commits, intents. Failures leave garbage at most. The
-    /// sources go first: what only a note remembers must not go with it.
+    /// Deletes, oldest first: prepared, commits, intents, so that a purge cut off anywhere leaves
+    /// neither a hole nor a commit without its intent. Failures leave garbage at most. The sources
+    /// go first: what only a note remembers must not go with it.
     pub(crate) async fn run(self) -> Result<()> {
         for source in &self.sources {
             source.retain(self.keep_from).await?;

@@ -13,6 +13,7 @@ use onefold_connector::{Attempt, Fence, LatestOffset, ReadLimit, Source, StagedO
 use onefold_plan::stream::{BatchContext, BatchWatermark};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::Next;
+use onefold_protocol::retention::keep_from;
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
 use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals};
@@ -350,7 +351,7 @@ impl Runner {
         let keep_from = if planted(Bug::PurgeTooMuch) {
             committed.next()
         } else {
-            BatchId(committed.0.saturating_sub(term.retained.batches))
+            keep_from(committed, term.retained.batches)
         };
         if keep_from <= term.retained.from {
             return;
