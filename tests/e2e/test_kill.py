@@ -45,6 +45,10 @@ class Victim:
         self.onefold.drain(self.stream.pipeline)
         self.stream.check_exact()
         checkpoint_files.check_whole(self.stream.checkpoint)
+        # What dead drivers left is gone; this one may have begun the next compact files.
+        left = [path for path in self.stream.folder.rglob(".*.staged")]
+        left += [path for path in self.stream.folder.rglob(".*.tmp")]
+        assert len(left) <= 2, left
 
 
 def victim_in(onefold: Onefold, folder, preamble: str = "", **options: object) -> Victim:

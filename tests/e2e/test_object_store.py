@@ -47,6 +47,8 @@ class Lake:
     def check_exact(self) -> None:
         verdict = oracle.judge(self.seen(), self.feeder.records)
         assert verdict.exact, str(verdict)
+        # At most the next compact file of the sink and that of the source, begun ahead.
+        assert self.s3.open_uploads() <= 2
         for command in (("verify",), ("checkpoint", "verify"), ("checkpoint", "show")):
             self.onefold.ok(*command, self.s3.url(CHECKPOINT), env=self.s3.env)
 

@@ -6,10 +6,12 @@
 
 mod gather;
 mod generation;
+mod leftovers;
 mod purge;
 
 pub(crate) use gather::{Found, SinkFacts, gather, history, stop};
 pub(crate) use generation::{Driver, HostName, Takeover, take_over};
+pub(crate) use leftovers::clear as clear_leftovers;
 pub(crate) use purge::{Purge, Retained, sweep};
 
 use bytes::Bytes;

@@ -256,9 +256,10 @@ impl DataStreamWriter {
         for (name, _) in &settings {
             self.options.remove(name);
         }
+        let own_of_sink = |name: &str| self.sink_spec().is_ok_and(|spec| has_option(spec, name));
         let unknown = self.options.iter().map(|(name, _)| name.to_owned());
-        if let Some(name) = unknown.into_iter().find(|it| it.to_lowercase().starts_with("onefold."))
-        {
+        let mut unknown = unknown.filter(|name| name.to_lowercase().starts_with("onefold."));
+        if let Some(name) = unknown.find(|name| !own_of_sink(name)) {
             Options::check("writeStream", SETTING_TABLE, OptionMap::new().with(name, ""))?;
         }
         if own.flag("requireExactlyOnce") {
@@ -361,6 +362,11 @@ fn open_checkpoint(session: &Session, location: Location, conf: &Conf) -> Result
     Ok(CheckpointPlace { store, temporary })
 }
 
+fn has_option(spec: &SinkSpec, name: &str) -> bool {
+    let mut rows = spec.options.iter().flat_map(|rows| rows.iter());
+    rows.any(|row| row.name.eq_ignore_ascii_case(name))
+}
+
 /// As [`Options::check`]; but a name that is nearer to one of the writer's own than to any of the
 /// sink's is said to be that.
 fn check_sink_options(spec: &'static SinkSpec, given: OptionMap) -> Result<Options> {
@@ -369,7 +375,7 @@ fn check_sink_options(spec: &'static SinkSpec, given: OptionMap) -> Result<Optio
         strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase())
     };
     for (name, _) in given.iter() {
-        if rows().any(|row| row.name.eq_ignore_ascii_case(name)) {
+        if has_option(spec, name) {
             continue;
         }
         let own = WRITER_OPTIONS.iter().map(|row| distance(row, name)).min();

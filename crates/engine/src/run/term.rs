@@ -66,6 +66,10 @@ impl Term {
         };
         let driver = checkpoint::take_over(&store, &takeover).await?;
         *before = Some(driver.generation);
+        if let Err(error) = checkpoint::clear_leftovers(store.as_ref(), &*driver.fence).await {
+            // Garbage at most; what stands in the way of the query itself will be met again.
+            tracing::warn!("leftovers in {} stay: {}", store.url(), error.chain());
+        }
         let batches_retained = batches_retained(around)?;
         let found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let sources = open_sources(around, &store, &found).await?;

@@ -1,6 +1,6 @@
 //! Life of queries: fences, retries, triggers, listeners, progress, stopping.
 
-use crate::world::{Fault, Host};
+use crate::world::{Fault, Host, World};
 use onefold_engine::{
     QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener, StreamingQueryProgress,
     Trigger,
@@ -364,4 +364,48 @@ fn a_sink_without_memory_runs_the_last_batch_again() {
     world.faults.disarm();
     world.run(1).unwrap();
     assert_eq!(world.seen(), [vec![0, 1], vec![0, 1]], "at least once");
+}
+
+#[test]
+fn a_named_source_may_be_added_or_move_at_a_restart_but_not_be_dropped() {
+    let world = Host::new(true).world(0, 1);
+    let alpha = World::another_source(0..2, 2);
+    let beta = World::another_source(10..12, 2);
+    let gamma = World::another_source(20..22, 2);
+    world.run_named(&[("alpha", &alpha), ("beta", &beta)]).unwrap();
+    let intent = world.store.files.lock().unwrap()["offsets/0"].clone();
+    assert!(intent.starts_with(b"v2\n"), "{intent:?}");
+    // In another order, and with a third one, which starts at its beginning.
+    alpha.rows.lock().unwrap().push(2);
+    world.run_named(&[("gamma", &gamma), ("beta", &beta), ("alpha", &alpha)]).unwrap();
+    let mut seen = world.seen();
+    seen.iter_mut().for_each(|batch| batch.sort_unstable());
+    assert_eq!(seen, [vec![0, 1, 10, 11], vec![2, 20, 21]]);
+    let before = world.store.files.lock().unwrap().clone();
+    let error = world.run_named(&[("alpha", &alpha), ("gamma", &gamma)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("beta"), "{error}");
+    let after = world.store.files.lock().unwrap().clone();
+    let logs = |files: &std::collections::BTreeMap<String, bytes::Bytes>| -> Vec<String> {
+        files.keys().filter(|path| !path.starts_with("_onefold/")).cloned().collect()
+    };
+    assert_eq!(logs(&before), logs(&after), "a refused start leaves the logs alone");
+    gamma.rows.lock().unwrap().push(22);
+    world.run_named(&[("alpha", &alpha), ("beta", &beta), ("gamma", &gamma)]).unwrap();
+    assert_eq!(world.seen().last().unwrap(), &[22]);
+}
+
+#[test]
+fn what_a_dead_driver_left_half_written_goes_at_the_next_start() {
+    let world = Host::new(true).world(4, 2);
+    world.run(1).unwrap();
+    let left = ["offsets/.9.8b6a1f0e.tmp", "sources/0/.9.compact.8b6a1f0e.staged"];
+    let kept = "offsets/.0.crc";
+    for path in left.iter().chain([&kept]) {
+        world.store.files.lock().unwrap().insert((*path).to_owned(), "x".into());
+    }
+    world.run(1).unwrap();
+    let files = world.store.files.lock().unwrap();
+    assert!(left.iter().all(|path| !files.contains_key(*path)), "{:?}", files.keys());
+    assert!(files.contains_key(kept));
 }

@@ -216,8 +216,13 @@ impl Store for Memory {
         Ok(inside.map(|(path, bytes)| Self::entry(path, bytes)).collect())
     }
 
-    async fn list_deep(&self, _folder: &str, _hidden: bool) -> Result<Vec<Entry>> {
-        unused()
+    async fn list_deep(&self, folder: &str, hidden: bool) -> Result<Vec<Entry>> {
+        self.faults.alive()?;
+        let prefix = format!("{folder}/");
+        let files = self.files.lock().unwrap();
+        let below = files.iter().filter(|(path, _)| path.starts_with(&prefix));
+        let wanted = below.filter(|(path, _)| hidden || !path.contains("/."));
+        Ok(wanted.map(|(path, bytes)| Self::entry(path, bytes)).collect())
     }
 
     async fn delete(&self, path: &str) -> Result<()> {
@@ -620,6 +625,34 @@ impl Host {
 }
 
 impl World {
+    /// A source of its own that this world's queries may read too.
+    pub fn another_source(rows: std::ops::Range<i64>, per_batch: usize) -> Arc<Numbers> {
+        Arc::new(Numbers {
+            rows: Mutex::new(rows.collect()),
+            per_batch,
+            released: Mutex::default(),
+            gate: None,
+            pinned: Mutex::default(),
+        })
+    }
+
+    /// Runs the union of named sources over what is available.
+    pub fn run_named(&self, sources: &[(&str, &Arc<Numbers>)]) -> Result<()> {
+        let mut frames = sources.iter().map(|(name, source)| {
+            let reader = self.session.read_stream().name(name);
+            reader.load_definition(Arc::new(NumbersDefinition(Arc::clone(source)))).unwrap()
+        });
+        let first = frames.next().unwrap();
+        let all = frames.fold(first, |union, frame| union.union(&frame).unwrap());
+        all.write_stream()
+            .sink(Arc::new(self.sink.clone()))
+            .option("checkpointLocation", self.place.as_str())
+            .trigger(Trigger::AvailableNow)
+            .start_default()?
+            .await_termination(None)
+            .map(|ended| assert!(ended))
+    }
+
     pub fn writer(&self, trigger: Trigger) -> DataStreamWriter {
         self.session
             .read_stream()
