@@ -189,6 +189,33 @@ def test_verify_notices_a_file_that_is_gone(onefold: Onefold, done: Stream) -> N
 # Moving a checkpoint ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("lost", [["1"], ["0", "1", "2", "3", "4"]])
+def test_lost_entries_of_the_manifest_are_named_and_made_again(
+    onefold: Onefold, done: Stream, lost: list[str]
+) -> None:
+    folder = done.output / "_spark_metadata"
+    entries = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in lost:
+        (folder / name).unlink(missing_ok=True)
+    said = onefold.fails("run", done.pipeline, "--trigger", "available-now") if len(lost) > 1 else None
+    assert said is None or "checkpoint repair" in said.stderr, str(said)
+    told = onefold.call("verify", done.checkpoint)
+    assert told.status == 1, str(told)
+    if len(lost) == 1:
+        assert "_spark_metadata/1" in told.stdout and "checkpoint repair" in told.stdout, str(told)
+    looked = onefold.call("checkpoint", "repair", done.checkpoint)
+    assert looked.status == 1 and "--apply" in looked.stdout, str(looked)
+    assert not (folder / lost[0]).exists(), "it only looks"
+    onefold.ok("checkpoint", "repair", done.checkpoint, "--apply")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == entries
+    onefold.ok("verify", done.checkpoint)
+    done.feeder.feed(12)
+    onefold.drain(done.pipeline)
+    done.check_exact()
+    assert onefold.ok("checkpoint", "repair", done.checkpoint, "--json").json["rebuilt"] == []
+
+
+
 def test_an_exported_checkpoint_can_be_imported_and_continued(
     onefold: Onefold, done: Stream
 ) -> None:

@@ -95,6 +95,9 @@ pub enum CheckpointCommand {
     Show(ShowArgs),
     /// Checks that a checkpoint is whole, without its sink.
     Verify(StructureArgs),
+    /// Makes lost entries of the file sink's manifest again, from the data files and the commits.
+    /// Only says what it would do, unless --apply is given.
+    Repair(RepairArgs),
     /// Goes back to an older batch. Only says what it would do, unless --apply is given.
     Rewind(RewindArgs),
     /// Copies a checkpoint under a new query id.
@@ -135,6 +138,28 @@ pub struct ShowArgs {
 pub struct StructureArgs {
     /// The checkpoint's folder or URL.
     pub checkpoint: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `onefold checkpoint repair`.
+#[derive(Debug, ClapArgs)]
+pub struct RepairArgs {
+    /// The checkpoint's folder or URL. No query may run on it; one that does is fenced.
+    pub checkpoint: String,
+    /// Do it; without this, only say what would be done.
+    #[arg(long)]
+    pub apply: bool,
+    /// Also take the files of batches whose commits were purged, which nothing proves to be whole.
+    #[arg(long)]
+    pub unproven: bool,
+    /// The folder of the file sink, where the checkpoint does not say it or says another.
+    #[arg(long, value_name = "DIR")]
+    pub sink: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

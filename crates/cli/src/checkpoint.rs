@@ -1,6 +1,7 @@
 //! `onefold checkpoint …`: looking into checkpoints, checking, rewinding and copying them.
 
 mod copy;
+mod repair;
 mod rewind;
 mod show;
 mod structure;
@@ -16,6 +17,7 @@ pub fn checkpoint(command: &CheckpointCommand) -> Result<(), Failure> {
     match command {
         CheckpointCommand::Show(args) => show::show(args),
         CheckpointCommand::Verify(args) => structure::verify(args),
+        CheckpointCommand::Repair(args) => repair::repair(args),
         CheckpointCommand::Rewind(args) => rewind::rewind(args),
         CheckpointCommand::Fork(args) => copy::fork(args),
         CheckpointCommand::Export(args) => copy::export(args),

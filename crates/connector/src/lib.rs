@@ -18,8 +18,8 @@ mod source;
 pub use clock::Clock;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use sink::{
-    Attempt, Fence, OutputMode, RowStream, Sink, SinkContext, SinkDefinition, SinkRequest,
-    SinkSpec, StagedOutput,
+    Attempt, Fence, LostMark, OutputMode, Rebuilt, RowStream, Sink, SinkContext, SinkDefinition,
+    SinkRequest, SinkSpec, StagedOutput,
 };
 pub use source::{
     Defining, LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition,

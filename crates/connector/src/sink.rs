@@ -135,6 +135,24 @@ pub struct StagedOutput {
     pub detail: serde_json::Value,
 }
 
+/// A committed batch whose mark is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct LostMark {
+    /// The batch.
+    pub batch: BatchId,
+    /// Who published it and what, as its commit tells; `None` where that is not known any more.
+    pub committed: Option<(Generation, Totals)>,
+}
+
+/// What a sink found of a batch whose mark was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rebuilt {
+    /// Files of the batch.
+    pub files: u64,
+    /// What they hold.
+    pub totals: Totals,
+}
+
 /// Tells whether this driver still owns the checkpoint.
 #[async_trait]
 pub trait Fence: Debug + Send + Sync {
@@ -153,6 +171,16 @@ pub trait Fence: Debug + Send + Sync {
 pub trait Sink: Debug + Send + Sync {
     /// The newest batch that the sink holds.
     async fn last_mark(&self) -> Result<Option<Published>>;
+
+    /// Makes the mark of a committed batch again, from what the sink still holds of it; only tells
+    /// what it would make unless `apply` is set. `None` if the mark is not lost, or the sink cannot
+    /// lose single ones. No query may run meanwhile.
+    ///
+    /// # Errors
+    /// Corrupt, when what is left is not what was committed.
+    async fn rebuild(&self, _lost: &LostMark, _apply: bool) -> Result<Option<Rebuilt>> {
+        Ok(None)
+    }
 
     /// Recovery: batch `batch` was intended but is not published. What an older driver left of it
     /// is taken out of readers' sight. Nothing is destroyed yet, since that driver may still live

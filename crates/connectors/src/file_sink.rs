@@ -29,6 +29,7 @@ mod ownership;
 mod parquet_file;
 mod partitioning;
 mod pattern;
+mod rebuild;
 mod rest;
 mod sink;
 mod spark_text;

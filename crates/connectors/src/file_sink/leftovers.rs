@@ -8,6 +8,7 @@
 //!   them, they come back.
 //! - Files under final names that a decided batch's mark does not name go.
 
+use super::manifest::FOLDER;
 use super::names::{DataFile, hidden};
 use onefold_storage::{Entry, Store};
 use onefold_types::{BatchId, Generation, QueryId, Result};
@@ -43,6 +44,11 @@ fn final_path(path: &str) -> Option<(String, &str)> {
     Some((format!("{folder}{name}"), tag))
 }
 
+/// The paths of the output itself, without what `checkpoint rewind` keeps beside it.
+fn in_output(entries: Vec<Entry>) -> impl Iterator<Item = String> {
+    entries.into_iter().map(|entry| entry.path).filter(|path| !path.starts_with("_onefold/"))
+}
+
 /// What of an older driver's files is to be done before a batch runs again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BeforeRun {
@@ -60,7 +66,7 @@ pub(crate) fn before_run(
     batch: BatchId,
 ) -> BeforeRun {
     let mut found = BeforeRun::default();
-    for Entry { path, .. } in entries {
+    for path in in_output(entries) {
         let Some(file) = DataFile::parse(&path) else { continue };
         if file.query != query || file.generation >= generation {
             continue;
@@ -93,7 +99,7 @@ pub(crate) fn settled(
     won: &HashSet<String>,
 ) -> Settled {
     let mut found = Settled::default();
-    for Entry { path, .. } in entries {
+    for path in in_output(entries) {
         let Some(file) = DataFile::parse(&path).filter(|file| file.query == query) else {
             continue;
         };
@@ -136,8 +142,13 @@ pub(crate) async fn clear(
     if !leftovers.is_empty() {
         store.delete_all(&leftovers).await?;
     }
-    let older =
-        |path: &str| made_by(path).is_some_and(|(owner, made)| owner == query && made < generation);
+    // The copy that gives a compact file its name is an upload without an owner; a living driver
+    // whose copy ends so makes it again.
+    let compact = |path: &str| path.starts_with(FOLDER) && path.ends_with(".compact");
+    let older = |path: &str| {
+        compact(path)
+            || made_by(path).is_some_and(|(owner, made)| owner == query && made < generation)
+    };
     let ended = store.abort_uploads(&older).await?;
     if ended > 0 {
         tracing::info!("{ended} unfinished uploads of earlier drivers were ended");
@@ -205,6 +216,7 @@ mod tests {
             away(5, 4, "g4"),
             name(5, 4),
             away(6, 4, "g4"),
+            format!("_onefold/rewound/2/{}", name(5, 1)),
         ];
         let won = HashSet::from([name(5, 2)]);
         let found = settled(entries(&paths), QUERY.parse().unwrap(), BatchId(5), &won);

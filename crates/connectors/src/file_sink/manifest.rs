@@ -277,6 +277,25 @@ impl Manifest {
         }
     }
 
+    /// Whether the manifest, as it was last listed, ought to hold a published batch but does not: no
+    /// compact file stands for it.
+    pub(crate) async fn lacks(&self, batch: BatchId) -> bool {
+        let state = self.inner.state.lock().await;
+        let covered = state.files.range(batch..).any(|(_, form)| form.compact);
+        !covered && !state.files.contains_key(&batch)
+    }
+
+    /// Whether the manifest lacks a batch although it holds a later one.
+    pub(crate) async fn has_hole(&self, batch: BatchId) -> bool {
+        let newest = self.inner.state.lock().await.files.last_key_value().map(|(id, _)| *id);
+        newest.is_some_and(|newest| batch < newest) && self.lacks(batch).await
+    }
+
+    /// Whether a batch's file is a compact one.
+    pub(crate) fn compacts(&self, batch: BatchId) -> bool {
+        self.inner.compacts(batch)
+    }
+
     /// Creates the mark of a batch.
     ///
     /// # Errors

@@ -52,8 +52,8 @@ async fn check_absence(store: &dyn Store, context: &SinkContext) -> Result<()> {
         0 => Err(behind(store, "nothing of this query", context)),
         count => Err(Error::corrupt(format!(
             "{}/{FOLDER} is missing, but {count} data files of query {} are there: it was deleted \
-             or not copied with the data; restore that folder from a backup, or replay the query \
-             with a new checkpoint into a new output folder",
+             or not copied with the data; restore that folder from a backup, or make it again \
+             with `onefold checkpoint repair`",
             store.url(),
             context.query
         ))),
@@ -65,7 +65,8 @@ fn behind(store: &dyn Store, held: &str, context: &SinkContext) -> Error {
     Error::corrupt(format!(
         "the checkpoint committed batch {commit} of query {}, but the output {} holds {held}: the \
          output was moved, emptied or restored from an older copy; put back the output that \
-         belongs to this checkpoint, or replay the query with a new checkpoint into a new output \
+         belongs to this checkpoint (where only entries of its manifest are lost, `onefold \
+         checkpoint repair` makes them again), or replay the query with a new checkpoint into a new output \
          folder",
         context.query,
         store.url()

@@ -8,7 +8,7 @@ use super::options::FileOptions;
 use super::partitioning::empty_folder;
 use super::stage::{Stager, stage_empty};
 use async_trait::async_trait;
-use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
+use onefold_connector::{Attempt, Clock, Fence, LostMark, Rebuilt, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
 use onefold_storage::{Staged, Store};
@@ -172,6 +172,10 @@ impl Sink for FileSink {
         Ok(self.manifest.refresh().await?.map(|newest| newest.published))
     }
 
+    async fn rebuild(&self, lost: &LostMark, apply: bool) -> Result<Option<Rebuilt>> {
+        self.rebuild_entry(lost, apply).await
+    }
+
     async fn conceal(&self, batch: BatchId) -> Result<()> {
         self.share_to(batch);
         if self.manifest.look(batch).await?.is_some() {
@@ -311,7 +315,10 @@ impl Sink for FileSink {
     }
 
     async fn audit(&self, batch: BatchId) -> Result<Option<Totals>> {
-        let Some(lines) = self.manifest.lines_of(batch).await? else { return Ok(None) };
+        let Some(lines) = self.manifest.lines_of(batch).await? else {
+            let hole = self.manifest.has_hole(batch).await;
+            return if hole { Err(self.entry_is_lost(batch)) } else { Ok(None) };
+        };
         audit::totals(&self.store, &self.options, &lines).await
     }
 

@@ -10,5 +10,7 @@ mod ownership;
 mod parquet;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+mod rebuild;
+mod retention;
 mod rig;
 mod s3;

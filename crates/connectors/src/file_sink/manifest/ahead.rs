@@ -141,8 +141,8 @@ impl Ahead {
 
 fn missing(file: &str, cause: Error) -> Error {
     Error::corrupt(format!(
-        "{file} is needed to compact the manifest but cannot be read; restore it from a backup, or \
-         write to a new output folder"
+        "{file} is needed to compact the manifest but cannot be read; move it away if it is there, \
+         and make it again with `onefold checkpoint repair`"
     ))
     .because(cause)
 }
