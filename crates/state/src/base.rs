@@ -3,7 +3,7 @@
 mod memory;
 
 use crate::counts::{Change, Counts};
-use crate::place::{Place, Written};
+use crate::place::{Place, Written, WrittenRef};
 use crate::{KeyGroup, RowVisitor, StateRow};
 use onefold_types::Result;
 use std::fmt::Debug;
@@ -39,7 +39,7 @@ pub(crate) trait Base: Debug + Send + Sync {
     fn counts(&self) -> &Counts;
 
     /// Takes the writes of a batch over.
-    fn apply(&mut self, writes: Writes<'_>, version: &BaseVersion) -> Result<()>;
+    fn apply(&mut self, writes: Writes<'_, '_>, version: &BaseVersion) -> Result<()>;
 
     /// Forgets all rows.
     fn clear(&mut self) -> Result<()>;
@@ -58,11 +58,11 @@ pub(crate) trait Base: Debug + Send + Sync {
 }
 
 /// What a batch wrote.
-pub(crate) struct Writes<'a> {
+pub(crate) struct Writes<'i, 'a> {
     /// The rows, each key once.
-    pub(crate) rows: &'a mut dyn Iterator<Item = (Place, Written)>,
+    pub(crate) rows: &'i mut dyn Iterator<Item = (Place, WrittenRef<'a>)>,
     /// How the numbers of rows and bytes change by them.
-    pub(crate) changes: &'a [(Place, KeyGroup, Change)],
+    pub(crate) changes: &'i [(Place, KeyGroup, Change)],
 }
 
 /// What a base is a copy of.

@@ -65,8 +65,8 @@ fn encode_one(overlay: &Overlay) -> Vec<EncodedBlock> {
     for family in 0..overlay.families() {
         let place = Place { operator: overlay.operator(), family };
         let mut builder = BlockBuilder::new(place);
-        for (group, key, value) in overlay.sorted(family) {
-            blocks.extend(builder.add(group, key, value));
+        for row in overlay.sorted(family) {
+            blocks.extend(builder.add(row.group, row.key, row.value));
         }
         blocks.extend(builder.finish());
     }

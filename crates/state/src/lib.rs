@@ -14,6 +14,7 @@
 //!   the number of partitions may change at any restart without a rewrite.
 
 mod access;
+mod arena;
 mod base;
 mod batch;
 mod budget;

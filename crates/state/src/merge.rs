@@ -81,6 +81,9 @@ pub(crate) struct Merge {
 impl Merge {
     /// The next row; removed ones too if asked for.
     pub(crate) async fn next(&mut self) -> Result<Option<Written>, ReadError> {
+        if let [only] = self.cursors.as_mut_slice() {
+            return Self::next_of(only, self.keep_removed).await;
+        }
         loop {
             let Some(row) = self.pop().await? else { return Ok(None) };
             while self.heap.peek().is_some_and(|head| head.key() == (row.group, &*row.key)) {
@@ -88,6 +91,19 @@ impl Merge {
             }
             if row.value.is_some() || self.keep_removed {
                 return Ok(Some(row));
+            }
+        }
+    }
+
+    /// Where there is only one file there is nothing to compare.
+    async fn next_of(
+        cursor: &mut Cursor,
+        keep_removed: bool,
+    ) -> Result<Option<Written>, ReadError> {
+        loop {
+            match cursor.next().await? {
+                Some(row) if row.value.is_none() && !keep_removed => {}
+                next => return Ok(next),
             }
         }
     }
@@ -158,7 +174,7 @@ impl Pieces {
         }
         let count = cursors.len();
         let mut merge = Merge { cursors, heap: BinaryHeap::new(), keep_removed };
-        for cursor in 0..count {
+        for cursor in (0..count).filter(|_| count > 1) {
             merge.fill(cursor).await?;
         }
         Ok(merge)

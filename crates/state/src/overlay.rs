@@ -2,31 +2,41 @@
 
 use crate::budget::Share;
 use crate::counts::Change;
-use crate::place::{Place, Written};
+use crate::place::{Place, WrittenRef};
 use crate::rows::Rows;
 use crate::{KeyGroup, OperatorSpec};
 use onefold_types::{Error, Result};
 use std::ops::{Bound, Range};
 
-/// What holding a cell costs beyond its bytes; see the memory base.
-const CELL_OVERHEAD: u64 = 112;
+/// Memory is counted anew after so many writes, or so many bytes of them.
+const WRITES_BETWEEN: usize = 512;
+const BYTES_BETWEEN: usize = 64 * 1024;
 
-/// What the batch knows of one row.
-#[derive(Debug)]
+/// What the batch did to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// Only read it.
+    Read,
+    Put,
+    Removed,
+}
+
+/// What the batch knows of a row beside its value.
+#[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Length of the value in the base; `None` if it has no such row.
-    base: Option<usize>,
-    /// `None`: only read so far. `Some(None)`: removed.
-    write: Option<Option<Box<[u8]>>>,
+    act: Act,
+    /// Length of the value in the base, plus one; 0 if the base has no such row.
+    base: u32,
 }
 
 impl Cell {
-    /// Length of the value as the batch sees it.
-    fn length(&self) -> Option<usize> {
-        match &self.write {
-            Some(value) => value.as_ref().map(|value| value.len()),
-            None => self.base,
-        }
+    fn new(act: Act, base: Option<usize>) -> Self {
+        let length = |base| u32::try_from(base).unwrap_or(u32::MAX - 1).saturating_add(1);
+        Cell { act, base: base.map_or(0, length) }
+    }
+
+    fn base(self) -> Option<usize> {
+        self.base.checked_sub(1).map(|length| length as usize)
     }
 }
 
@@ -46,11 +56,10 @@ pub(crate) struct Overlay {
     groups: Range<u32>,
     families: Vec<Family>,
     share: Share,
-    held: u64,
+    /// Writes and bytes since memory was counted.
+    writes: usize,
+    bytes: usize,
 }
-
-/// A written row: its key group, key, and value unless it was removed.
-pub(crate) type WrittenRef<'a> = (KeyGroup, &'a [u8], Option<&'a [u8]>);
 
 /// What the overlay says of a row.
 pub(crate) enum Seen<'a> {
@@ -73,7 +82,7 @@ impl Overlay {
             change: Change::default(),
         };
         let families = spec.families.iter().map(|spec| family(spec.access)).collect();
-        Overlay { operator, groups, families, share, held: 0 }
+        Overlay { operator, groups, families, share, writes: 0, bytes: 0 }
     }
 
     pub(crate) fn operator(&self) -> usize {
@@ -90,8 +99,8 @@ impl Overlay {
 
     fn rows(&self, family: usize, group: KeyGroup) -> Result<&Rows<Cell>> {
         let at = self.at(group);
-        let family_rows = self.families.get(family);
-        family_rows.and_then(|rows| rows.groups.get(at?)).ok_or_else(|| self.foreign(family, group))
+        let found = self.families.get(family).and_then(|family| family.groups.get(at?));
+        found.ok_or_else(|| self.foreign(family, group))
     }
 
     fn foreign(&self, family: usize, group: KeyGroup) -> Error {
@@ -103,10 +112,10 @@ impl Overlay {
 
     /// What this batch knows of a row.
     pub(crate) fn see(&self, family: usize, group: KeyGroup, key: &[u8]) -> Result<Seen<'_>> {
-        let cell = self.rows(family, group)?.get(key);
-        Ok(match cell.and_then(|cell| cell.write.as_ref()) {
-            Some(value) => Seen::Written(value.as_deref()),
-            None => Seen::Base,
+        Ok(match self.rows(family, group)?.get(key) {
+            Some((Cell { act: Act::Put, .. }, value)) => Seen::Written(Some(value)),
+            Some((Cell { act: Act::Removed, .. }, _)) => Seen::Written(None),
+            Some((Cell { act: Act::Read, .. }, _)) | None => Seen::Base,
         })
     }
 
@@ -118,10 +127,14 @@ impl Overlay {
         key: &[u8],
         base: Option<usize>,
     ) -> Result<()> {
-        if self.rows(family, group)?.get(key).is_none() {
-            self.hold(Some(key.len()), 0)?;
-            let rows = self.rows_mut(family, group)?;
-            rows.insert(key.into(), Cell { base, write: None });
+        if self.rows(family, group)?.get(key).is_some() {
+            return Ok(());
+        }
+        self.count(key.len())?;
+        let at = self.at(group);
+        let rows = self.families.get_mut(family).and_then(|family| family.groups.get_mut(at?));
+        if let Some(rows) = rows {
+            rows.insert(key, Cell::new(Act::Read, base), &[])?;
         }
         Ok(())
     }
@@ -135,64 +148,49 @@ impl Overlay {
         value: Option<&[u8]>,
         base: impl FnOnce() -> Result<Option<usize>>,
     ) -> Result<()> {
-        let new = value.map(<[u8]>::len);
-        self.hold(None, new.unwrap_or(0))?;
-        let rows = self.rows_mut(family, group)?;
-        let old = match rows.get_mut(key) {
-            Some(cell) => {
-                let old = cell.length();
-                cell.write = Some(value.map(Into::into));
-                old
-            }
+        self.count(key.len() + value.map_or(0, <[u8]>::len))?;
+        let at = self.at(group);
+        let found = self.families.get_mut(family).and_then(|family| {
+            let at = at?;
+            let (rows, changed) = (family.groups.get_mut(at)?, family.changes.get_mut(at)?);
+            Some((rows, changed, &mut family.change))
+        });
+        let Some((rows, of_group, of_family)) = found else {
+            return Err(self.foreign(family, group));
+        };
+        let (old, base) = match rows.get(key) {
+            Some((cell @ Cell { act: Act::Read, .. }, _)) => (cell.base(), cell.base()),
+            Some((cell @ Cell { act: Act::Removed, .. }, _)) => (None, cell.base()),
+            Some((cell, held)) => (Some(held.len()), cell.base()),
             None => {
                 let base = base()?;
                 // What neither is in the base nor stays afterwards needs no cell.
                 if base.is_none() && value.is_none() {
                     return Ok(());
                 }
-                self.hold(Some(key.len()), 0)?;
-                let cell = Cell { base, write: Some(value.map(Into::into)) };
-                self.rows_mut(family, group)?.insert(key.into(), cell);
-                base
+                (base, base)
             }
         };
-        let change = Change::of(key.len(), old, new);
-        let at = self.at(group);
-        if let Some(family) = self.families.get_mut(family) {
-            family.change.add(change);
-            if let Some(of_group) = at.and_then(|at| family.changes.get_mut(at)) {
-                of_group.add(change);
-            }
-        }
+        let act = if value.is_some() { Act::Put } else { Act::Removed };
+        rows.insert(key, Cell::new(act, base), value.unwrap_or_default())?;
+        let change = Change::of(key.len(), old, value.map(<[u8]>::len));
+        of_group.add(change);
+        of_family.add(change);
         Ok(())
     }
 
-    fn rows_mut(&mut self, family: usize, group: KeyGroup) -> Result<&mut Rows<Cell>> {
-        let at = self.at(group);
-        let foreign = self.foreign_if_missing(family, at, group);
-        if let Some(error) = foreign {
-            return Err(error);
+    /// Counts memory now and then, and before what would add much.
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        self.writes += 1;
+        self.bytes += bytes;
+        if self.writes < WRITES_BETWEEN && self.bytes < BYTES_BETWEEN {
+            return Ok(());
         }
-        let rows = self.families.get_mut(family).and_then(|rows| rows.groups.get_mut(at?));
-        rows.ok_or_else(|| Error::internal("a key group that is there is gone"))
-    }
-
-    fn foreign_if_missing(
-        &self,
-        family: usize,
-        at: Option<usize>,
-        group: KeyGroup,
-    ) -> Option<Error> {
-        let there = self.families.get(family).and_then(|rows| rows.groups.get(at?)).is_some();
-        (!there).then(|| self.foreign(family, group))
-    }
-
-    /// Counts memory: of a new cell with its key, or of a value. Values that are replaced stay
-    /// counted until the batch is over, which errs on the safe side.
-    fn hold(&mut self, key: Option<usize>, value: usize) -> Result<()> {
-        let cell = key.map_or(0, |key| CELL_OVERHEAD + key as u64);
-        self.held += cell + value as u64;
-        self.share.cover(self.held)
+        let coming = std::mem::take(&mut self.bytes);
+        self.writes = 0;
+        let memory: usize =
+            self.families.iter().flat_map(|family| &family.groups).map(Rows::memory).sum();
+        self.share.cover((memory + coming) as u64)
     }
 
     /// How the rows of a family have changed, in a group or in all.
@@ -223,7 +221,7 @@ impl Overlay {
         to: Bound<&[u8]>,
     ) -> Result<impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a>> {
         let cells = self.rows(family, group)?.range(from, to);
-        Ok(cells.filter_map(|(key, cell)| Some((key, cell.write.as_ref()?.as_deref()))))
+        Ok(cells.filter_map(|(key, cell, value)| Some((key, written(cell, value)?))))
     }
 
     /// The written rows of a family, in no order.
@@ -231,16 +229,17 @@ impl Overlay {
         let groups = self.families.get(family).into_iter().flat_map(|family| &family.groups);
         let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
         numbers.zip(groups).flat_map(|(group, cells)| {
-            cells
-                .iter()
-                .filter_map(move |(key, cell)| Some((group, key, cell.write.as_ref()?.as_deref())))
+            let row = move |(key, cell, value)| {
+                Some(WrittenRef { group, key, value: written(cell, value)? })
+            };
+            cells.iter().filter_map(row)
         })
     }
 
     /// The written rows of a family by group and key.
     pub(crate) fn sorted(&self, family: usize) -> Vec<WrittenRef<'_>> {
         let mut rows: Vec<_> = self.written(family).collect();
-        rows.sort_unstable_by(|one, two| (one.0, one.1).cmp(&(two.0, two.1)));
+        rows.sort_unstable_by(|one, two| (one.group, one.key).cmp(&(two.group, two.key)));
         rows
     }
 
@@ -254,17 +253,20 @@ impl Overlay {
         self.families.iter().flat_map(|family| &family.groups).map(Rows::len).sum()
     }
 
-    /// Takes it apart into the written rows, in no order.
-    pub(crate) fn into_writes(self) -> impl Iterator<Item = (Place, Written)> {
-        let Overlay { operator, groups, families, .. } = self;
-        families.into_iter().enumerate().flat_map(move |(family, rows)| {
-            let numbers = groups.clone().filter_map(|group| u8::try_from(group).ok());
-            numbers.zip(rows.groups).flat_map(move |(group, cells)| {
-                cells.into_iter().filter_map(move |(key, cell)| {
-                    let value = cell.write?;
-                    Some((Place { operator, family }, Written { group, key, value }))
-                })
-            })
+    /// All written rows, in no order.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Place, WrittenRef<'_>)> {
+        (0..self.families.len()).flat_map(|family| {
+            let place = Place { operator: self.operator, family };
+            self.written(family).map(move |row| (place, row))
         })
+    }
+}
+
+/// What was written of a row; `None` if nothing was.
+fn written(cell: Cell, value: &[u8]) -> Option<Option<&[u8]>> {
+    match cell.act {
+        Act::Read => None,
+        Act::Put => Some(Some(value)),
+        Act::Removed => Some(None),
     }
 }

@@ -139,9 +139,9 @@ impl PartitionState for OpenPartition {
             Seen::Base => each(group, key, value),
             Seen::Written(_) => Ok(()),
         })?;
-        for (group, key, value) in overlay.written(family) {
-            if let Some(value) = value {
-                each(group, key, value)?;
+        for row in overlay.written(family) {
+            if let Some(value) = row.value {
+                each(row.group, row.key, value)?;
             }
         }
         Ok(())

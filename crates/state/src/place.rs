@@ -17,3 +17,17 @@ pub(crate) struct Written {
     /// `None`: removed.
     pub(crate) value: Option<Box<[u8]>>,
 }
+
+/// As [`Written`], borrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WrittenRef<'a> {
+    pub(crate) group: KeyGroup,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl Written {
+    pub(crate) fn borrow(&self) -> WrittenRef<'_> {
+        WrittenRef { group: self.group, key: &self.key, value: self.value.as_deref() }
+    }
+}

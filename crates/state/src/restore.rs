@@ -122,7 +122,8 @@ impl Restore<'_> {
                 let new = row.value.as_ref().map(|value| value.len());
                 changes.push((*place, row.group, Change::of(row.key.len(), old, new)));
             }
-            let writes = Writes { rows: &mut rows.into_iter(), changes: &changes };
+            let mut borrowed = rows.iter().map(|(place, row)| (*place, row.borrow()));
+            let writes = Writes { rows: &mut borrowed, changes: &changes };
             base.apply(writes, &BaseVersion { version: piece.to, chain: piece.chain.0 })?;
         }
         // Batches that wrote nothing have no file.

@@ -1,25 +1,61 @@
-//! Maps from keys to something, hashed or ordered as the family is read.
+//! Maps from keys to values, hashed or ordered as the family is read.
 
 use crate::Access;
-use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use crate::arena::PointMap;
+use onefold_types::Result;
+use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::OnceLock;
 
-/// A map from keys to `T`.
+/// What a row of an ordered map costs beyond its bytes: its pointers in nodes that are two thirds
+/// full, and what the allocator adds to two allocations.
+const ORDERED_ROW: usize = 88;
+
+/// A map from keys to values, each with a small tag.
 #[derive(Debug, Clone)]
 pub(crate) enum Rows<T> {
     /// For reading by key.
-    Point(HashMap<Box<[u8]>, T, KeyHash>),
+    Point(PointMap<T>),
     /// For reading by key and in order.
-    Ordered(BTreeMap<Box<[u8]>, T>),
+    Ordered(OrderedMap<T>),
 }
 
-impl<T> Rows<T> {
+/// A map in key order that knows its size.
+#[derive(Debug, Clone)]
+pub(crate) struct OrderedMap<T> {
+    rows: BTreeMap<Box<[u8]>, Tagged<T>>,
+    bytes: usize,
+}
+
+/// A value and its tag.
+type Tagged<T> = (T, Box<[u8]>);
+
+impl<T: Copy> OrderedMap<T> {
+    fn insert(&mut self, key: &[u8], tag: T, value: &[u8]) -> Option<(T, usize)> {
+        self.bytes += value.len();
+        if let Some((old_tag, old)) = self.rows.get_mut(key) {
+            let before = (*old_tag, old.len());
+            self.bytes -= old.len();
+            *old_tag = tag;
+            *old = value.into();
+            return Some(before);
+        }
+        self.bytes += key.len();
+        self.rows.insert(key.into(), (tag, value.into()));
+        None
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<usize> {
+        let (_, old) = self.rows.remove(key)?;
+        self.bytes -= key.len() + old.len();
+        Some(old.len())
+    }
+}
+
+impl<T: Copy> Rows<T> {
     pub(crate) fn new(access: Access) -> Self {
         match access {
-            Access::Point => Rows::Point(HashMap::default()),
-            Access::Ordered => Rows::Ordered(BTreeMap::new()),
+            Access::Point => Rows::Point(PointMap::new()),
+            Access::Ordered => Rows::Ordered(OrderedMap { rows: BTreeMap::new(), bytes: 0 }),
         }
     }
 
@@ -34,53 +70,61 @@ impl<T> Rows<T> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Rows::Point(rows) => rows.len(),
-            Rows::Ordered(rows) => rows.len(),
+            Rows::Ordered(rows) => rows.rows.len(),
         }
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&T> {
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Rows::Point(rows) => rows.memory(),
+            Rows::Ordered(rows) => rows.bytes + rows.rows.len() * (ORDERED_ROW + size_of::<T>()),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<(T, &[u8])> {
         match self {
             Rows::Point(rows) => rows.get(key),
-            Rows::Ordered(rows) => rows.get(key),
+            Rows::Ordered(rows) => rows.rows.get(key).map(|(tag, value)| (*tag, &**value)),
         }
     }
 
-    pub(crate) fn get_mut(&mut self, key: &[u8]) -> Option<&mut T> {
+    /// Puts a row; the tag and the value's length that it had before.
+    ///
+    /// # Errors
+    /// Invalid, when the map holds 4 GiB.
+    pub(crate) fn insert(
+        &mut self,
+        key: &[u8],
+        tag: T,
+        value: &[u8],
+    ) -> Result<Option<(T, usize)>> {
         match self {
-            Rows::Point(rows) => rows.get_mut(key),
-            Rows::Ordered(rows) => rows.get_mut(key),
+            Rows::Point(rows) => rows.insert(key, tag, value),
+            Rows::Ordered(rows) => Ok(rows.insert(key, tag, value)),
         }
     }
 
-    pub(crate) fn insert(&mut self, key: Box<[u8]>, value: T) -> Option<T> {
+    /// Removes a row; the length of its value.
+    ///
+    /// # Errors
+    /// As [`Rows::insert`].
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<Option<usize>> {
         match self {
-            Rows::Point(rows) => rows.insert(key, value),
-            Rows::Ordered(rows) => rows.insert(key, value),
-        }
-    }
-
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<T> {
-        match self {
-            Rows::Point(rows) => {
-                let gone = rows.remove(key);
-                // A family that was large once must not hold its memory for ever.
-                if rows.capacity() > 64 && rows.len() < rows.capacity() / 8 {
-                    rows.shrink_to(rows.len() * 2);
-                }
-                gone
-            }
-            Rows::Ordered(rows) => rows.remove(key),
+            Rows::Point(rows) => rows.remove(key),
+            Rows::Ordered(rows) => Ok(rows.remove(key)),
         }
     }
 
     /// All of them; in key order only if the family is ordered.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], T, &[u8])> {
         let (point, ordered) = match self {
             Rows::Point(rows) => (Some(rows.iter()), None),
-            Rows::Ordered(rows) => (None, Some(rows.iter())),
+            Rows::Ordered(rows) => (None, Some(rows.rows.iter())),
         };
-        let point = point.into_iter().flatten().map(|(key, value)| (&**key, value));
-        point.chain(ordered.into_iter().flatten().map(|(key, value)| (&**key, value)))
+        let ordered = ordered.into_iter().flatten();
+        let ordered = ordered.map(|(key, (tag, value))| (&**key, *tag, &**value));
+        point.into_iter().flatten().chain(ordered)
     }
 
     /// A range in key order; none if the family is not ordered or the range is empty.
@@ -88,12 +132,14 @@ impl<T> Rows<T> {
         &'a self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-    ) -> impl Iterator<Item = (&'a [u8], &'a T)> + use<'a, T> {
+    ) -> impl Iterator<Item = (&'a [u8], T, &'a [u8])> + use<'a, T> {
         let range = match self {
-            Rows::Ordered(rows) if !is_empty(from, to) => Some(rows.range::<[u8], _>((from, to))),
+            Rows::Ordered(rows) if !is_empty(from, to) => {
+                Some(rows.rows.range::<[u8], _>((from, to)))
+            }
             _ => None,
         };
-        range.into_iter().flatten().map(|(key, value)| (&**key, value))
+        range.into_iter().flatten().map(|(key, (tag, value))| (&**key, *tag, &**value))
     }
 }
 
@@ -106,73 +152,5 @@ pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
             Bound::Included(to) | Bound::Excluded(to),
         ) => from >= to,
         _ => false,
-    }
-}
-
-/// Owned rows of a map, for taking it apart.
-pub(crate) enum IntoRows<T> {
-    Point(hash_map::IntoIter<Box<[u8]>, T>),
-    Ordered(btree_map::IntoIter<Box<[u8]>, T>),
-}
-
-impl<T> IntoIterator for Rows<T> {
-    type Item = (Box<[u8]>, T);
-    type IntoIter = IntoRows<T>;
-
-    fn into_iter(self) -> IntoRows<T> {
-        match self {
-            Rows::Point(rows) => IntoRows::Point(rows.into_iter()),
-            Rows::Ordered(rows) => IntoRows::Ordered(rows.into_iter()),
-        }
-    }
-}
-
-impl<T> Iterator for IntoRows<T> {
-    type Item = (Box<[u8]>, T);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            IntoRows::Point(rows) => rows.next(),
-            IntoRows::Ordered(rows) => rows.next(),
-        }
-    }
-}
-
-/// XXH3 with a seed of this process, so that nobody outside can choose keys that collide.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyHash {
-    seed: u64,
-}
-
-impl Default for KeyHash {
-    fn default() -> Self {
-        static SEED: OnceLock<u64> = OnceLock::new();
-        KeyHash { seed: *SEED.get_or_init(|| RandomState::new().hash_one(0_u8)) }
-    }
-}
-
-impl BuildHasher for KeyHash {
-    type Hasher = KeyHasher;
-
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher { hash: self.seed }
-    }
-}
-
-/// Hashes the bytes of one key.
-pub(crate) struct KeyHasher {
-    hash: u64,
-}
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.hash = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, self.hash);
-    }
-
-    /// The length that goes before a slice's bytes: one key is one slice, so it adds nothing.
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.hash
     }
 }

@@ -214,7 +214,7 @@ impl StateStore {
         let base = Arc::get_mut(&mut self.base)
             .ok_or_else(|| Error::internal("another batch still reads the state"))?;
         let changes = changes(&overlays.iter().collect::<Vec<_>>());
-        let mut rows = overlays.into_iter().flat_map(Overlay::into_writes);
+        let mut rows = overlays.iter().flat_map(Overlay::writes);
         base.apply(Writes { rows: &mut rows, changes: &changes }, &next)?;
         self.at = next;
         if let Some(durable) = &mut self.durable {

@@ -3,18 +3,17 @@
 use super::{Base, BaseVersion, Writes};
 use crate::budget::{MemoryBudget, Share};
 use crate::counts::{Change, Counts};
-use crate::place::{Place, Written};
+use crate::place::{Place, Written, WrittenRef};
 use crate::rows::Rows;
 use crate::{KEY_GROUPS, KeyGroup, OperatorSpec, RowVisitor, StateRow};
 use onefold_types::{Error, Result};
 use std::ops::{Bound, Range};
 
-/// What holding a row costs beyond the bytes of its key and value: two fat pointers, their share
-/// of the map's free room, and what the allocator adds to two allocations.
-pub(crate) const ROW_OVERHEAD: u64 = 80;
+/// Memory is counted anew after so many loaded rows.
+const LOADS_BETWEEN: usize = 4_096;
 
 /// The rows of one family in one key group.
-type Group = Rows<Box<[u8]>>;
+type Group = Rows<()>;
 
 /// All rows in memory: a map for each family and key group.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub(crate) struct MemoryBase {
     operators: Vec<Vec<Vec<Group>>>,
     counts: Counts,
     share: Share,
-    rows: u64,
-    bytes: u64,
+    /// Rows loaded since memory was counted.
+    loads: usize,
 }
 
 impl MemoryBase {
@@ -36,8 +35,7 @@ impl MemoryBase {
             operators: operators.iter().map(families).collect(),
             counts: Counts::empty(operators),
             share: budget.share(),
-            rows: 0,
-            bytes: 0,
+            loads: 0,
         }
     }
 
@@ -47,33 +45,26 @@ impl MemoryBase {
     }
 
     /// Puts or removes a row, whatever the budget says, and tells how the counts change.
-    fn write(&mut self, place: Place, row: Written) -> Result<Change> {
+    fn write(&mut self, place: Place, row: WrittenRef<'_>) -> Result<Change> {
         let family = self.operators.get_mut(place.operator).and_then(|at| at.get_mut(place.family));
         let rows = family.and_then(|at| at.get_mut(usize::from(row.group)));
         let rows = rows.ok_or_else(|| no_such(place))?;
-        let key = row.key.len();
-        let new = row.value.as_ref().map(|value| value.len());
         let old = match row.value {
-            // The key that is there stays: the new one is dropped.
-            Some(value) => match rows.get_mut(&row.key) {
-                Some(held) => Some(std::mem::replace(held, value)),
-                None => rows.insert(row.key, value),
-            },
-            None => rows.remove(&row.key),
+            Some(value) => rows.insert(row.key, (), value)?.map(|((), length)| length),
+            None => rows.remove(row.key)?,
         };
-        Ok(Change::of(key, old.map(|value| value.len()), new))
+        Ok(Change::of(row.key.len(), old, row.value.map(<[u8]>::len)))
     }
 
     fn count(&mut self, place: Place, group: KeyGroup, change: Change) {
         if let Some(counts) = self.counts.family_mut(place.operator, place.family) {
             counts.change(group, change);
         }
-        self.rows = self.rows.saturating_add_signed(change.rows);
-        self.bytes = self.bytes.saturating_add_signed(change.bytes);
     }
 
     fn memory(&self) -> u64 {
-        self.bytes + self.rows * ROW_OVERHEAD
+        let groups = self.operators.iter().flatten().flatten();
+        groups.map(|rows| rows.memory() as u64).sum()
     }
 }
 
@@ -83,13 +74,14 @@ fn no_such(place: Place) -> Error {
 
 impl Base for MemoryBase {
     fn get(&self, place: Place, keys: &[(KeyGroup, &[u8])]) -> Result<Vec<Option<Box<[u8]>>>> {
-        let get =
-            |(group, key): &(KeyGroup, &[u8])| Ok(self.group(place, *group)?.get(key).cloned());
+        let get = |(group, key): &(KeyGroup, &[u8])| {
+            Ok(self.group(place, *group)?.get(key).map(|((), value)| value.into()))
+        };
         keys.iter().map(get).collect()
     }
 
     fn value_length(&self, place: Place, group: KeyGroup, key: &[u8]) -> Result<Option<usize>> {
-        Ok(self.group(place, group)?.get(key).map(|value| value.len()))
+        Ok(self.group(place, group)?.get(key).map(|((), value)| value.len()))
     }
 
     fn remember_reads(&self) -> bool {
@@ -105,12 +97,12 @@ impl Base for MemoryBase {
         limit: usize,
     ) -> Result<Vec<StateRow>> {
         let rows = self.group(place, group)?.range(from, to).take(limit);
-        Ok(rows.map(|(key, value)| StateRow { key: key.into(), value: value.clone() }).collect())
+        Ok(rows.map(|(key, (), value)| StateRow { key: key.into(), value: value.into() }).collect())
     }
 
     fn for_each(&self, place: Place, groups: Range<u32>, each: &mut RowVisitor<'_>) -> Result<()> {
         for group in groups.filter_map(|group| u8::try_from(group).ok()) {
-            for (key, value) in self.group(place, group)?.iter() {
+            for (key, (), value) in self.group(place, group)?.iter() {
                 each(group, key, value)?;
             }
         }
@@ -121,7 +113,7 @@ impl Base for MemoryBase {
         &self.counts
     }
 
-    fn apply(&mut self, writes: Writes<'_>, _version: &BaseVersion) -> Result<()> {
+    fn apply(&mut self, writes: Writes<'_, '_>, _version: &BaseVersion) -> Result<()> {
         for (place, row) in writes.rows {
             self.write(place, row)?;
         }
@@ -138,20 +130,25 @@ impl Base for MemoryBase {
             *families = families.iter().map(access).collect();
         }
         self.counts.clear();
-        (self.rows, self.bytes) = (0, 0);
+        self.loads = 0;
         self.share.set(0);
         Ok(())
     }
 
     fn load(&mut self, place: Place, row: Written) -> Result<()> {
         let group = row.group;
-        let change = self.write(place, row)?;
+        let change = self.write(place, row.borrow())?;
         self.count(place, group, change);
-        self.share.cover(self.memory())
+        self.loads += 1;
+        if self.loads.is_multiple_of(LOADS_BETWEEN) {
+            self.share.cover(self.memory())
+        } else {
+            Ok(())
+        }
     }
 
     fn loaded(&mut self, _version: &BaseVersion) -> Result<()> {
-        Ok(())
+        self.share.cover(self.memory())
     }
 
     fn held(&self) -> Option<&BaseVersion> {

@@ -10,6 +10,11 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+/// How many bytes [`put_number`] appends.
+pub(crate) fn number_length(number: u64) -> usize {
+    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// Appends a text with its length.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_number(out, text.len() as u64);
@@ -29,6 +34,11 @@ impl<'a> Input<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -78,13 +88,14 @@ impl<'a> Input<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, put_number, put_text};
+    use super::{Input, number_length, put_number, put_text};
 
     #[test]
     fn numbers_and_texts_come_back_and_short_input_is_none() {
         for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             put_number(&mut out, number);
+            assert_eq!(out.len(), number_length(number));
             assert_eq!(Input::new(&out).number(), Some(number));
             assert_eq!(Input::new(&out[..out.len() - 1]).number(), None);
         }
