@@ -18,6 +18,8 @@ mod dedup;
 mod event_time;
 mod exchange;
 mod failure;
+mod grouped;
+mod groups;
 #[cfg(test)]
 mod harness;
 mod join;
@@ -27,7 +29,9 @@ mod limit;
 mod numbers;
 mod outlet;
 mod output;
+mod rows;
 mod sweep;
+mod transform;
 mod unary;
 mod watermark;
 
@@ -36,7 +40,13 @@ pub use context::{EmitMode, OperatorContext, OperatorMetrics};
 pub use dedup::{Deduplicate, DeduplicateWithin};
 pub use event_time::EventTimeStats;
 pub use exchange::KeyGroupExchangeExec;
+pub use groups::{GroupFunction, GroupState, GroupTimeout, GroupsWithState, UserError};
 pub use join::{StateBound, StreamJoin, StreamJoinSide};
 pub use keys::{Keys, RowCodec, normalise};
 pub use limit::GlobalLimit;
+pub use rows::Rows;
+pub use transform::{
+    ExpiredTimer, ListState, MapState, Processor, ProcessorContext, StatefulProcessor, TimeMode,
+    TransformWithState, ValueState, Variables,
+};
 pub use watermark::WatermarkExec;

@@ -1,0 +1,139 @@
+//! The rows that a batch brings to a partition, by their key.
+
+use crate::OperatorContext;
+use crate::event_time::late;
+use crate::failure;
+use crate::keys::{Keys, RowCodec, batch_of, key_fields, plain, state_schema};
+use crate::rows::{self, Value};
+use arrow::array::Array;
+use arrow::compute::{filter_record_batch, not};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::HashMap;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
+use onefold_state::KeyGroup;
+
+/// How rows of an operator are grouped.
+#[derive(Debug)]
+pub(crate) struct Grouping {
+    pub(crate) exprs: Vec<PhysicalExprRef>,
+    /// The key's columns as they stand in the state.
+    pub(crate) schema: SchemaRef,
+    pub(crate) codec: RowCodec,
+    /// The event time by which rows are late, where late rows are dropped.
+    pub(crate) event_time: Option<PhysicalExprRef>,
+}
+
+impl Grouping {
+    pub(crate) fn new(
+        keys: &[(PhysicalExprRef, String)],
+        event_time: Option<PhysicalExprRef>,
+        input: &Schema,
+    ) -> Result<Self> {
+        let schema = state_schema(key_fields(keys, input)?);
+        if let Some(event_time) = &event_time {
+            crate::event_time::unit_of(&event_time.data_type(input)?)?;
+        }
+        Ok(Grouping {
+            exprs: keys.iter().map(|(expr, _)| expr.clone()).collect(),
+            codec: RowCodec::of(&schema)?,
+            schema,
+            event_time,
+        })
+    }
+
+    /// The key's columns with others after them.
+    pub(crate) fn then(&self, fields: impl IntoIterator<Item = FieldRef>) -> SchemaRef {
+        state_schema(self.schema.fields().iter().cloned().chain(fields))
+    }
+
+    /// The keys as values, in their order.
+    pub(crate) fn read<'a>(
+        &self,
+        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<Value<'static>>> {
+        let count = keys.len();
+        if self.schema.fields().is_empty() {
+            return Ok(vec![Value::Fields(Vec::new()); count]);
+        }
+        let batch = batch_of(&self.schema, self.codec.decode(keys)?, count)?;
+        let keys = (0..count)
+            .map(|key| Ok(rows::row(&batch, key).map_err(failure::external)?.into_owned()));
+        keys.collect()
+    }
+}
+
+/// A key with rows in the batch.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) group: KeyGroup,
+    /// Its rows in the order in which they came: batch and row in it.
+    pub(crate) rows: Vec<(usize, usize)>,
+}
+
+/// All groups of a partition, in the order of their keys' bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    pub(crate) batches: Vec<RecordBatch>,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Groups {
+    /// Groups the rows of the batch, without the late ones, which are counted.
+    pub(crate) fn gather(
+        grouping: &Grouping,
+        batches: Vec<RecordBatch>,
+        context: &OperatorContext,
+    ) -> Result<Self> {
+        let mut ids: HashMap<Box<[u8]>, usize> = HashMap::new();
+        let mut gathered = Groups::default();
+        for batch in batches {
+            let batch = in_time(grouping, batch, context)?;
+            let number = gathered.batches.len();
+            let keys = Keys::of(&grouping.exprs, &grouping.codec, &batch)?;
+            for (row, (group, key)) in keys.iter().enumerate() {
+                let id = match ids.get(key) {
+                    Some(id) => *id,
+                    None => {
+                        let id = gathered.groups.len();
+                        ids.insert(key.into(), id);
+                        gathered.groups.push(Group { key: key.into(), group, rows: Vec::new() });
+                        id
+                    }
+                };
+                if let Some(group) = gathered.groups.get_mut(id) {
+                    group.rows.push((number, row));
+                }
+            }
+            gathered.batches.push(batch);
+        }
+        gathered.groups.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok(gathered)
+    }
+}
+
+fn in_time(
+    grouping: &Grouping,
+    batch: RecordBatch,
+    context: &OperatorContext,
+) -> Result<RecordBatch> {
+    let (Some(event_time), Some(late_ms)) = (&grouping.event_time, context.late_ms) else {
+        return Ok(batch);
+    };
+    let times = event_time.evaluate(&batch)?.into_array(batch.num_rows())?;
+    let late = late(&times, late_ms)?;
+    let count = late.true_count();
+    if count == 0 {
+        return Ok(batch);
+    }
+    context.metrics.late(count, count);
+    debug_assert_eq!(late.null_count(), 0, "a row is late or it is not");
+    Ok(filter_record_batch(&batch, &not(&late)?)?)
+}
+
+/// A type as it stands in the state.
+pub(crate) fn kept(field: &FieldRef) -> FieldRef {
+    std::sync::Arc::new(field.as_ref().clone().with_data_type(plain(field.data_type())))
+}
