@@ -114,6 +114,7 @@ impl PlannedTable {
         let mut writer = DataStreamWriter::new(session.clone(), self.plan.clone())
             .format(&table.format)
             .query_name(&table.name)
+            .output_mode(table.output_mode)
             .partition_by(&partition_by)
             .trigger(options.trigger)
             .options(table.options.iter())

@@ -5,6 +5,7 @@
 //! division follow Spark's ANSI mode, which is Spark 4's default: a value that does not fit is an
 //! error, and `try_cast` gives NULL. The session's time zone is UTC.
 
+mod aggregates;
 mod arithmetic;
 mod cast;
 mod clock;
@@ -42,6 +43,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
             state.register_udf(Arc::new(function)).map_err(failure::planning)?;
         }
     }
+    aggregates::register(&mut *state)?;
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }

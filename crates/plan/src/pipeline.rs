@@ -14,6 +14,18 @@
 //! the file. `schema`, `name`, `format` and `path` are arguments of Onefold; all others go to the
 //! source as options.
 //!
+//! A table, view or query in brackets that ends in `WATERMARK ts DELAY OF INTERVAL 10 SECONDS` has
+//! a watermark; an expression in the place of the column gets a name with `AS`. What each batch
+//! gives is said by `OPTIONS ('outputMode' = 'complete')` or by `TBLPROPERTIES`: `append` (when
+//! nothing is said), `update` or `complete`.
+//!
+//! ```sql
+//! CREATE STREAMING TABLE per_minute USING parquet LOCATION '/out/per_minute' AS
+//!   SELECT window.start AS minute, count(*) AS orders
+//!   FROM STREAM(orders) WATERMARK ts DELAY OF INTERVAL 10 SECONDS
+//!   GROUP BY window(ts, '1 minute');
+//! ```
+//!
 //! Where to start: [`parse`], [`plan_table`].
 
 mod ast;

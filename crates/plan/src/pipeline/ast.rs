@@ -1,6 +1,7 @@
 //! What a pipeline file says.
 
 use arrow::datatypes::SchemaRef;
+use onefold_connector::OutputMode;
 use onefold_types::OptionMap;
 use std::collections::BTreeMap;
 
@@ -118,6 +119,8 @@ pub struct StreamingTable {
     pub options: OptionMap,
     /// `TBLPROPERTIES`.
     pub properties: OptionMap,
+    /// What each batch gives: `outputMode` of `OPTIONS` or `TBLPROPERTIES`, else append.
+    pub output_mode: OutputMode,
     /// `COMMENT`.
     pub comment: Option<String>,
     /// The query.

@@ -2,7 +2,8 @@
 
 use super::ast::StreamingTable;
 use super::parse::Parser;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token};
+use onefold_connector::OutputMode;
 use onefold_types::{OptionMap, Result};
 
 impl Parser<'_> {
@@ -24,9 +25,11 @@ impl Parser<'_> {
                 "LOCATION"
             } else if self.take_word("options") {
                 table.options = self.options()?;
+                self.output_mode(place, table, |table| &mut table.options)?;
                 "OPTIONS"
             } else if self.take_word("tblproperties") {
                 table.properties = self.options()?;
+                self.output_mode(place, table, |table| &mut table.properties)?;
                 "TBLPROPERTIES"
             } else if self.take_word("comment") {
                 table.comment = Some(self.string("the comment in quotes")?);
@@ -42,6 +45,29 @@ impl Parser<'_> {
             }
             seen.push(clause);
         }
+    }
+
+    /// Takes `outputMode` out of the options or properties, where it may stand.
+    fn output_mode(
+        &self,
+        place: Location,
+        table: &mut StreamingTable,
+        of: fn(&mut StreamingTable) -> &mut OptionMap,
+    ) -> Result<()> {
+        let Some(text) = of(table).remove("outputMode") else { return Ok(()) };
+        table.output_mode = match text.to_lowercase().as_str() {
+            "append" => OutputMode::Append,
+            "update" => OutputMode::Update,
+            "complete" => OutputMode::Complete,
+            _ => {
+                let what = format!(
+                    "the outputMode `{}` is none of append, update and complete",
+                    text.escape_debug()
+                );
+                return Err(crate::sql::text::error_at(self.sql, place, &what));
+            }
+        };
+        Ok(())
     }
 
     fn names(&mut self) -> Result<Vec<String>> {

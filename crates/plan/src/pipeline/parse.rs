@@ -5,6 +5,7 @@ use super::streams;
 use crate::schema::parse_schema;
 use crate::sql::text::{error_at, tokens, watermarked_query};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use onefold_connector::OutputMode;
 use onefold_types::{Error, OptionMap, Result};
 
 /// Reads a file of statements.
@@ -265,6 +266,7 @@ impl Parser<'_> {
             location: None,
             options: OptionMap::new(),
             properties: OptionMap::new(),
+            output_mode: OutputMode::Append,
             comment: None,
             query: Query::empty(),
             place,

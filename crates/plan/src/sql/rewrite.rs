@@ -1,9 +1,10 @@
 //! Spark's expressions in the forms that DataFusion's planner takes.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField,
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, Subscript, UnaryOperator, Value,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType,
+    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, NullTreatment, ObjectName, Subscript, UnaryOperator, Value,
+    helpers::attached_token::AttachedToken,
 };
 use onefold_types::{Error, Result};
 
@@ -170,6 +171,31 @@ fn function(expr: &mut Expr) -> Result<()> {
                     "isnull" => Expr::IsNull(argument),
                     _ => Expr::IsNotNull(argument),
                 };
+            }
+        }
+        "first" | "last" | "first_value" | "last_value" | "any_value" if list.args.len() == 2 => {
+            if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ignore)))) =
+                list.args.get(1)
+                && let Value::Boolean(ignore) = ignore.value
+            {
+                list.args.pop();
+                function.null_treatment = ignore.then_some(NullTreatment::IgnoreNulls);
+            }
+        }
+        // How exact it is (the third argument) is DataFusion's own choice.
+        "percentile_approx" | "approx_percentile" => list.args.truncate(2),
+        "count_if" => {
+            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(condition))] = list.args.as_slice() {
+                let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+                let counted = Expr::Case {
+                    case_token: AttachedToken::empty(),
+                    end_token: AttachedToken::empty(),
+                    operand: None,
+                    conditions: vec![CaseWhen { condition: condition.clone(), result: one }],
+                    else_result: None,
+                };
+                list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(counted))];
+                function.name = ObjectName::from(vec![Ident::new("count")]);
             }
         }
         "unix_timestamp" if list.args.is_empty() => {

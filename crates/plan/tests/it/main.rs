@@ -13,5 +13,6 @@ mod expressions;
 mod hidden;
 mod memory;
 mod pipelines;
+mod stateful;
 mod streams;
 mod time_to_plan;
