@@ -45,9 +45,28 @@ struct All {
     map: BTreeMap<i64, Inner>,
     colour: Colour,
     time: i64,
+    #[serde(with = "rfc_3339")]
     at: chrono::DateTime<chrono::Utc>,
     nothing: Option<i64>,
     pair: (i64, String),
+}
+
+/// A time as text, which is what chrono's own feature for serde writes too. That feature would
+/// change how every crate of Arrow is built.
+mod rfc_3339 {
+    use chrono::{DateTime, SecondsFormat, Utc};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&at.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<DateTime<Utc>, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 fn all_schema() -> SchemaRef {
