@@ -13,6 +13,7 @@ mod budget;
 mod damage;
 mod faults;
 mod format;
+mod local_disk;
 mod model;
 mod reading;
 mod restarts;
