@@ -28,6 +28,42 @@ async fn files_stay_few_while_batches_go_on() {
 }
 
 #[tokio::test]
+async fn rows_removed_in_a_snapshot_of_part_of_the_state_stay_removed() {
+    let mut world = World::new().await;
+    let row = |number: u8| (0, usize::from(number % 2), number, vec![number; 50]);
+    let all: Vec<_> = (0..=255).map(|number| (row(number), Some(&[7_u8; 40][..]))).collect();
+    world.batch(&all).await;
+    world.batches(2).await;
+    world.state.finish_snapshot().await;
+    for number in [3, 4, 5] {
+        world.batch(&[(row(number), None)]).await;
+    }
+    world.state.finish_snapshot().await;
+    world.batch(&[]).await;
+    let named = |part: &str| {
+        let paths = world.refs.last().unwrap().paths();
+        paths.iter().filter(|path| path.contains(part)).count()
+    };
+    assert_eq!((named("snapshots/0-3-"), named("snapshots/3-6-")), (1, 1));
+    world.restart().await.unwrap();
+    world.check();
+}
+
+#[tokio::test]
+async fn purge_leaves_what_the_next_version_will_name() {
+    let mut world = World::new().await;
+    world.batches(3).await;
+    let newest = world.refs.last().unwrap().clone();
+    world.state.finish_snapshot().await;
+    world.state.purge(&[newest]).await.unwrap();
+    world.batches(1).await;
+    let files = world.store.paths();
+    for path in world.refs.last().unwrap().paths() {
+        assert!(files.contains(&path), "{path} is gone");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_that_writes_nothing_makes_no_file_and_still_counts() {
     let mut world = World::new().await;
     world.batches(1).await;
