@@ -100,8 +100,8 @@ impl Share {
     fn refusal(&self, more: u64) -> Error {
         Error::invalid(format!(
             "state needs {more} bytes more than the {} of {MEMORY_LIMIT_OPTION}; raise it, let the \
-             query forget (a watermark, a TTL), or keep state on disk with \
-             spark.sql.streaming.stateStore.providerClass = rocksdb",
+             query forget (a watermark, a TTL), or keep state on disk with a build that has RocksDB \
+             (spark.sql.streaming.stateStore.providerClass = rocksdb)",
             self.budget.limit()
         ))
     }

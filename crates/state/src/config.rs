@@ -23,7 +23,7 @@ pub enum Provider {
     /// In the memory of the process.
     #[default]
     Memory,
-    /// In a RocksDB in a local folder, for state larger than memory. Needs the feature `rocksdb`.
+    /// In a RocksDB in a local folder, for state larger than memory. Not in every build.
     RocksDb,
 }
 
@@ -135,8 +135,7 @@ fn new_base(
 
 fn rocks_base(_: &StateConfig, _: &StateSchema, _: &[OperatorRef]) -> Result<Box<dyn Base>> {
     Err(Error::invalid(
-        "this build has no RocksDB; build with the feature rocksdb, or set \
-         spark.sql.streaming.stateStore.providerClass to memory",
+        "this build has no RocksDB; set spark.sql.streaming.stateStore.providerClass to memory",
     ))
 }
 
