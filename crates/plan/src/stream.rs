@@ -27,6 +27,7 @@ mod random;
 mod seeded;
 mod stateful;
 mod table;
+mod user_state;
 mod windows;
 
 use crate::failure;
@@ -46,6 +47,7 @@ pub use define::{drop_duplicates, with_watermark};
 pub use event_time::WATERMARK_DELAY;
 pub(crate) use random::{RandomFunction, RandomKind};
 pub use table::{HIDDEN, StreamTable, hidden, visible_schema};
+pub use user_state::{GroupsOptions, TransformOptions, groups_with_state, transform_with_state};
 
 /// One source of a query.
 #[derive(Debug, Clone)]
@@ -195,9 +197,13 @@ impl StreamingPlan {
     }
 
     /// Whether a batch without new data has something to do: an operator waits for the watermark,
-    /// and the query's has moved from that of the last batch to the present one.
+    /// and the query's has moved from that of the last batch to the present one; or an operator
+    /// waits for the clock, and then always.
     #[must_use]
     pub fn wants_no_data_batch(&self, before_ms: i64, now_ms: i64) -> bool {
+        if self.stateful.by_clock {
+            return true;
+        }
         let Some(flow) = &self.stateful.flow else { return false };
         let at = |ms: i64| propagate::propagate(flow, ms, self.stateful.operators);
         let (before, now) = (at(before_ms), at(now_ms));

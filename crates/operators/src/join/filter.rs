@@ -125,6 +125,10 @@ impl Condition {
         count: usize,
         mut column: impl FnMut(&ColumnIndex) -> Result<ArrayRef>,
     ) -> Result<BooleanArray> {
+        if count == 0 {
+            // Without batches the types of the columns are not known.
+            return Ok(BooleanArray::new_null(0));
+        }
         let mut columns = Vec::with_capacity(self.columns.len());
         for (index, field) in self.columns.iter().zip(self.schema.fields()) {
             columns.push(match index {

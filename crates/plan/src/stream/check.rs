@@ -2,7 +2,7 @@
 
 mod modes;
 
-use super::nodes::{Deduplicate, EventTimeWatermark, as_node};
+use super::nodes::{Deduplicate, EventTimeWatermark, UserState, as_node};
 use super::table::streaming;
 use crate::failure;
 use datafusion::common::JoinType;
@@ -78,6 +78,9 @@ fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
             }
             if let Some(deduplicate) = as_node::<Deduplicate>(node) {
                 return modes::check_deduplicate(deduplicate, mode);
+            }
+            if let Some(own) = as_node::<UserState>(node) {
+                return modes::check_user_state(own, mode);
             }
             Err(Error::invalid(format!(
                 "the operation {} over a stream is not supported",

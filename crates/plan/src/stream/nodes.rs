@@ -11,6 +11,7 @@ mod deduplicate;
 mod event_time;
 mod join;
 mod limit;
+mod user_state;
 
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::{DataFusionError, Result};
@@ -22,6 +23,7 @@ pub(crate) use deduplicate::Deduplicate;
 pub(crate) use event_time::EventTimeWatermark;
 pub(crate) use join::StreamJoin;
 pub(crate) use limit::GlobalLimit;
+pub(crate) use user_state::{UserFunction, UserState};
 
 /// Which operator of the query a node is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -71,7 +73,7 @@ fn one_input(name: &str, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     }
 }
 
-fn names(exprs: &[Expr]) -> String {
+pub(crate) fn names(exprs: &[Expr]) -> String {
     exprs.iter().map(|expr| expr.schema_name().to_string()).collect::<Vec<_>>().join(", ")
 }
 

@@ -8,7 +8,7 @@ mod label;
 
 use super::bounds::{JoinBounds, StateBound};
 use super::nodes::{
-    Deduplicate, EventTimeWatermark, GlobalLimit, StatefulAggregate, StreamJoin, as_node,
+    Deduplicate, EventTimeWatermark, GlobalLimit, StatefulAggregate, StreamJoin, UserState, as_node,
 };
 use super::propagate::{Flow, Output};
 use super::{WatermarkNode, table};
@@ -35,6 +35,8 @@ pub(super) struct Stateful {
     pub(super) flow: Option<Flow>,
     /// The operators that have something to do when their watermark moves, by number.
     pub(super) eager: Vec<u32>,
+    /// Whether an operator waits for the clock.
+    pub(super) by_clock: bool,
     pub(super) warnings: Vec<String>,
 }
 
@@ -140,6 +142,13 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
     }
     if let Some(node) = as_node::<GlobalLimit>(plan) {
         return Ok(operator(node.identity.id, Output::Same, inputs));
+    }
+    if let Some(node) = as_node::<UserState>(plan) {
+        if node.function.by_event_time() {
+            known.eager.push(node.identity.id);
+        }
+        known.by_clock |= node.function.by_processing_time();
+        return Ok(operator(node.identity.id, Output::Nothing, inputs));
     }
     Ok(Flow::Through(inputs))
 }

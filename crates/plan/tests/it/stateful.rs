@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 mod dedup;
 mod frames;
+mod joins;
 mod rules;
 mod windows;
 

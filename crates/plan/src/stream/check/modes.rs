@@ -1,7 +1,7 @@
 //! Which operators with state go with which output mode.
 
 use super::super::event_time::{delay_of, is_session};
-use super::super::nodes::{Deduplicate, EventTimeWatermark, as_node};
+use super::super::nodes::{Deduplicate, EventTimeWatermark, UserFunction, UserState, as_node};
 use super::super::stateful::dedup_event_time;
 use super::super::table::streaming;
 use crate::failure;
@@ -54,6 +54,7 @@ fn chains(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Aggregate(_) => true,
         LogicalPlan::Join(join) => streaming(&join.left) && streaming(&join.right),
+        _ if as_node::<UserState>(node).is_some() => true,
         _ => as_node::<Deduplicate>(node)
             .is_some_and(|node| node.within_ms.is_some() || dedup_event_time(node).is_some()),
     }
@@ -123,6 +124,30 @@ pub(super) fn check_deduplicate(node: &Deduplicate, mode: OutputMode) -> Result<
         return Err(Error::invalid(format!(
             "dropDuplicates is not supported after aggregation on a streaming DataFrame/Dataset \
              in {} output mode",
+            name(mode)
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn check_user_state(node: &UserState, mode: OutputMode) -> Result<()> {
+    let own = node.function.mode();
+    let kind = match node.function {
+        UserFunction::Groups(_) => "[map|flatMap]GroupsWithState",
+        UserFunction::Transform(_) => "transformWithState",
+    };
+    if own != mode {
+        return Err(Error::invalid(format!(
+            "{kind} in {} mode is not supported with {} output mode on a streaming \
+             DataFrame/Dataset",
+            name(own),
+            name(mode)
+        )));
+    }
+    let aggregates = count(&node.input, |it| matches!(it, LogicalPlan::Aggregate(_)))?;
+    if aggregates > 0 && mode != OutputMode::Append {
+        return Err(Error::invalid(format!(
+            "{kind} in {} mode is not supported with aggregation on a streaming DataFrame/Dataset",
             name(mode)
         )));
     }

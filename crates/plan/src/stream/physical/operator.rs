@@ -1,18 +1,21 @@
 //! One operator with state: what it keeps, and how it runs in a batch.
 
-use super::super::nodes::{self, as_node_of};
+use super::super::bounds::StateBound as Bound;
+use super::super::nodes::{self, UserFunction, as_node_of};
 use super::super::stateful::dedup_event_time;
 use crate::failure;
-use datafusion::common::DFSchema;
+use datafusion::common::{Column, DFSchema, JoinSide};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, UserDefinedLogicalNode};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregateBuilder};
 use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use onefold_operators::{
-    Deduplicate, DeduplicateWithin, GlobalLimit, NamedExpr, OperatorContext, StatefulAggregate,
+    Deduplicate, DeduplicateWithin, GlobalLimit, GroupsWithState, NamedExpr, OperatorContext,
+    StateBound, StatefulAggregate, StreamJoin, StreamJoinSide, TransformWithState,
 };
 use onefold_state::OperatorSpec;
 use std::sync::Arc;
@@ -28,6 +31,9 @@ enum Kind {
     Deduplicate(Deduplicate),
     Within(DeduplicateWithin),
     Limit(GlobalLimit),
+    Join(Box<StreamJoin>),
+    Groups(Box<GroupsWithState>),
+    Transform(Box<TransformWithState>),
 }
 
 /// Makes physical expressions.
@@ -56,7 +62,10 @@ impl Operator {
             return Ok(Some(Operator { spec, kind: Kind::Limit(limit) }));
         }
         if let Some(node) = as_node_of::<nodes::StreamJoin>(node) {
-            return Err(missing(&node.identity.label));
+            return lowering.join(node).map(Some);
+        }
+        if let Some(node) = as_node_of::<nodes::UserState>(node) {
+            return lowering.user_state(node).map(Some);
         }
         Ok(None)
     }
@@ -71,7 +80,12 @@ impl Operator {
         context: OperatorContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let exec = match (&self.kind, inputs) {
+            (Kind::Join(join), [left, right]) => {
+                join.exec(Arc::clone(left), Arc::clone(right), context)
+            }
             (Kind::Aggregate(operator), [input]) => operator.exec(Arc::clone(input), context),
+            (Kind::Groups(operator), [input]) => operator.exec(Arc::clone(input), context),
+            (Kind::Transform(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Deduplicate(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Within(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Limit(operator), [input]) => operator.exec(Arc::clone(input), context),
@@ -115,7 +129,9 @@ impl Lowering<'_> {
         }
         let (id, label, arrow) = (node.identity.id, node.identity.label.clone(), input.as_arrow());
         if node.session.is_some() {
-            return Err(missing(&label));
+            return Err(DataFusionError::NotImplemented(format!(
+                "the operator `{label}` is not part of this version of Onefold yet"
+            )));
         }
         let event_time = node.event_time;
         let operator = StatefulAggregate { group, aggregates, filters, event_time };
@@ -144,10 +160,97 @@ impl Lowering<'_> {
         let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
         Ok(Operator { spec, kind: Kind::Deduplicate(operator) })
     }
-}
 
-fn missing(label: &str) -> DataFusionError {
-    DataFusionError::NotImplemented(format!(
-        "the operator `{label}` is not part of this version of Onefold yet"
-    ))
+    fn user_state(&self, node: &nodes::UserState) -> Result<Operator> {
+        let input = node.input.schema();
+        let names = node.keys.iter().map(|key| nodes::names(std::slice::from_ref(key)));
+        let keys: Vec<NamedExpr> = self.exprs(&node.keys, input)?.into_iter().zip(names).collect();
+        let event_time = node.event_time.as_ref().map(|expr| self.expr(expr, input)).transpose()?;
+        let (id, label, arrow) = (node.identity.id, &node.identity.label, input.as_arrow());
+        match &node.function {
+            UserFunction::Groups(options) => {
+                let operator = GroupsWithState {
+                    keys,
+                    state: Arc::clone(&options.state),
+                    output: Arc::clone(&options.output),
+                    timeout: options.timeout,
+                    event_time,
+                    function: options.function.clone(),
+                };
+                let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
+                Ok(Operator { spec, kind: Kind::Groups(Box::new(operator)) })
+            }
+            UserFunction::Transform(options) => {
+                let operator = TransformWithState {
+                    keys,
+                    output: Arc::clone(&options.output),
+                    mode: options.time,
+                    event_time,
+                    processor: options.processor.clone(),
+                };
+                let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
+                Ok(Operator { spec, kind: Kind::Transform(Box::new(operator)) })
+            }
+        }
+    }
+
+    fn join(&self, node: &nodes::StreamJoin) -> Result<Operator> {
+        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.on.iter().cloned().unzip();
+        let operator = StreamJoin {
+            left: self.side(&node.left, &left_keys, node.bounds.left)?,
+            right: self.side(&node.right, &right_keys, node.bounds.right)?,
+            join_type: node.join_type,
+            filter: node.filter.as_ref().map(|filter| self.filter(node, filter)).transpose()?,
+        };
+        let spec = operator.spec(node.identity.id, &node.identity.label);
+        let spec = spec.map_err(failure::external)?;
+        Ok(Operator { spec, kind: Kind::Join(Box::new(operator)) })
+    }
+
+    fn side(
+        &self,
+        input: &LogicalPlan,
+        keys: &[Expr],
+        bound: Option<Bound>,
+    ) -> Result<StreamJoinSide> {
+        let schema = input.schema();
+        let keys = self.exprs(keys, schema)?;
+        let event_time = nodes::event_time_column(schema)
+            .map(|column| self.expr(&column, schema))
+            .transpose()?;
+        let lost = || DataFusionError::Internal("a join lost what bounds its state".to_owned());
+        let bound = match bound {
+            None => None,
+            Some(Bound::Key { position }) => {
+                let value = keys.get(position).cloned().ok_or_else(lost)?;
+                Some(StateBound { value, offset_ms: 0 })
+            }
+            Some(Bound::Value { slack_ms }) => {
+                let value = event_time.clone().ok_or_else(lost)?;
+                Some(StateBound { value, offset_ms: slack_ms })
+            }
+        };
+        let schema = Arc::new(schema.as_arrow().clone());
+        Ok(StreamJoinSide { schema, keys, event_time, bound })
+    }
+
+    /// The rest of the condition over the columns that it names.
+    fn filter(&self, node: &nodes::StreamJoin, filter: &Expr) -> Result<JoinFilter> {
+        let named = filter.column_refs();
+        let (mut fields, mut indices) = (Vec::new(), Vec::new());
+        for (side, schema) in
+            [(JoinSide::Left, node.left.schema()), (JoinSide::Right, node.right.schema())]
+        {
+            for (index, (qualifier, field)) in schema.iter().enumerate() {
+                if named.contains(&Column::from((qualifier, field))) {
+                    fields.push((qualifier.cloned(), Arc::clone(field)));
+                    indices.push(ColumnIndex { index, side });
+                }
+            }
+        }
+        let schema = DFSchema::new_with_metadata(fields, Default::default())?;
+        let expression = self.expr(filter, &schema)?;
+        let schema = Arc::new(schema.as_arrow().clone());
+        Ok(JoinFilter::new(expression, indices, schema))
+    }
 }

@@ -1,8 +1,8 @@
 //! Numbers and lasting names of operators and watermarks.
 
 use crate::stream::nodes::{
-    Deduplicate, EventTimeWatermark, GlobalLimit, Identity, StatefulAggregate, StreamJoin, as_node,
-    extension,
+    Deduplicate, EventTimeWatermark, GlobalLimit, Identity, StatefulAggregate, StreamJoin,
+    UserState, as_node, extension,
 };
 use crate::stream::table;
 use crate::stream::{StreamSource, WatermarkNode};
@@ -71,6 +71,10 @@ fn meaning(plan: &LogicalPlan) -> Option<String> {
         });
         return Some(format!("join on {}", keys.collect::<Vec<_>>().join(", ")));
     }
+    if let Some(node) = as_node::<UserState>(plan) {
+        let given = node.function.name().map(str::to_owned);
+        return Some(given.unwrap_or_else(|| format!("own state by {}", short(&node.keys))));
+    }
     as_node::<GlobalLimit>(plan).map(|_| "limit".to_owned())
 }
 
@@ -99,6 +103,11 @@ fn with_identity(plan: LogicalPlan, change: impl FnOnce(&mut Identity)) -> Logic
         return extension(node);
     }
     if let Some(node) = as_node::<GlobalLimit>(&plan) {
+        let mut node = node.clone();
+        change(&mut node.identity);
+        return extension(node);
+    }
+    if let Some(node) = as_node::<UserState>(&plan) {
         let mut node = node.clone();
         change(&mut node.identity);
         return extension(node);

@@ -1,0 +1,124 @@
+//! State of the user's own.
+
+use super::{Identity, names, one_input, unordered};
+use crate::stream::user_state::{GroupsOptions, TransformOptions};
+use datafusion::common::DFSchemaRef;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use onefold_connector::OutputMode;
+use onefold_operators::{GroupTimeout, TimeMode};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Calls the user's code for each key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct UserState {
+    pub(crate) identity: Identity,
+    pub(crate) input: LogicalPlan,
+    /// The keys, over the input.
+    pub(crate) keys: Vec<Expr>,
+    /// The column of the input with a watermark.
+    pub(crate) event_time: Option<Expr>,
+    pub(crate) function: UserFunction,
+    pub(crate) schema: DFSchemaRef,
+}
+
+/// The user's code. Two are equal if they are the same one.
+#[derive(Debug, Clone)]
+pub(crate) enum UserFunction {
+    Groups(Arc<GroupsOptions>),
+    Transform(Arc<TransformOptions>),
+}
+
+impl UserFunction {
+    fn address(&self) -> usize {
+        match self {
+            UserFunction::Groups(options) => Arc::as_ptr(options).addr(),
+            UserFunction::Transform(options) => Arc::as_ptr(options).addr(),
+        }
+    }
+
+    /// The name that the user gave it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            UserFunction::Groups(options) => options.name.as_deref(),
+            UserFunction::Transform(options) => options.name.as_deref(),
+        }
+    }
+
+    /// The output mode that the code is written for.
+    pub(crate) fn mode(&self) -> OutputMode {
+        match self {
+            UserFunction::Groups(options) => options.mode,
+            UserFunction::Transform(options) => options.mode,
+        }
+    }
+
+    /// Whether it waits for the watermark.
+    pub(crate) fn by_event_time(&self) -> bool {
+        match self {
+            UserFunction::Groups(options) => options.timeout == GroupTimeout::EventTime,
+            UserFunction::Transform(options) => options.time == TimeMode::EventTime,
+        }
+    }
+
+    /// Whether it waits for the clock.
+    pub(crate) fn by_processing_time(&self) -> bool {
+        match self {
+            UserFunction::Groups(options) => options.timeout == GroupTimeout::ProcessingTime,
+            UserFunction::Transform(options) => options.time == TimeMode::ProcessingTime,
+        }
+    }
+}
+
+impl PartialEq for UserFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Eq for UserFunction {}
+
+impl Hash for UserFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address().hash(state);
+    }
+}
+
+unordered!(UserState);
+
+impl UserDefinedLogicalNodeCore for UserState {
+    fn name(&self) -> &str {
+        match self.function {
+            UserFunction::Groups(_) => "FlatMapGroupsWithState",
+            UserFunction::Transform(_) => "TransformWithState",
+        }
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        self.keys.iter().cloned().chain(self.event_time.clone()).collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}", UserDefinedLogicalNodeCore::name(self), names(&self.keys))
+    }
+
+    fn with_exprs_and_inputs(
+        &self,
+        mut exprs: Vec<Expr>,
+        inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        let input = one_input("UserState", inputs)?;
+        let event_time = exprs.split_off(self.keys.len().min(exprs.len())).into_iter().next();
+        Ok(UserState { input, keys: exprs, event_time, ..self.clone() })
+    }
+}
