@@ -137,24 +137,28 @@ impl StatefulAggregate {
         context: OperatorContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input_schema = input.schema();
-        let (mut input, group) = groups_as_columns(input, &self.group)?;
+        let (input, group) = groups_as_columns(input, &self.group)?;
+        let group: Vec<PhysicalExprRef> = group.into_iter().map(|(expr, _)| expr).collect();
+        let names = layout.key.schema.fields().iter().map(|field| field.name().clone());
+        let key = layout.key.exprs(&group, &input.schema())?.into_iter().zip(names);
+        let (mut input, key) = groups_as_columns(input, &key.collect::<Vec<_>>())?;
         // Complete mode keeps everything, so nothing is ever late.
-        let event_time = self.event_time.and_then(|place| group.get(place));
+        let event_time = key.first().filter(|_| self.event_time.is_some());
         let late = context.late_ms.filter(|_| context.mode != EmitMode::Complete);
         if let (Some((expr, _)), Some(late_ms)) = (event_time, late) {
-            let keys = group.iter().map(|(expr, _)| Arc::clone(expr)).collect();
+            let keys = key.iter().map(|(expr, _)| Arc::clone(expr)).collect();
             let (expr, metrics) = (Arc::clone(expr), Arc::clone(&context.metrics));
             input = LateFilter::over(input, expr, late_ms, metrics, Some(keys))?;
         }
         let partial = Arc::new(AggregateExec::try_new(
             AggregateMode::Partial,
-            PhysicalGroupBy::new_single(group),
+            PhysicalGroupBy::new_single(key),
             self.aggregates.clone(),
             self.filters.clone(),
             input,
             input_schema,
         )?);
-        let keys = layout.key_exprs(&partial.schema())?;
+        let keys = layout.key_exprs(&partial.schema());
         let exchange = KeyGroupExchangeExec::try_new(partial, keys, context.state.partitions())
             .map_err(failure::external)?;
         let output = Arc::clone(&layout.output);
@@ -180,8 +184,8 @@ pub(crate) fn groups_as_columns(
         all.push((Arc::new(Column::new(field.name(), place)), field.name().clone()));
     }
     let mut columns: Vec<NamedExpr> = Vec::new();
-    for (place, (expr, name)) in group.into_iter().enumerate() {
-        let inner = format!("onefold group {place}");
+    for (expr, name) in group {
+        let inner = format!("onefold group {}", all.len());
         columns.push((Arc::new(Column::new(&inner, all.len())), name));
         all.push((expr, inner));
     }

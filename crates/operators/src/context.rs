@@ -59,7 +59,8 @@ impl OperatorMetrics {
         self.rows_total.load(Ordering::Relaxed)
     }
 
-    /// Rows of state written (Spark's `numRowsUpdated`).
+    /// Rows of state written (Spark's `numRowsUpdated`). Of sessions all count that a key with new
+    /// rows has.
     #[must_use]
     pub fn rows_updated(&self) -> u64 {
         self.rows_updated.load(Ordering::Relaxed)

@@ -21,7 +21,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use onefold_state::{KeyGroup, key_group};
 use std::sync::Arc;
 
-pub(crate) use expr::{event_time, normal};
+pub(crate) use expr::{event_time, normal, window_start};
 pub(crate) use layout::KeyLayout;
 pub use normalise::normalise;
 
@@ -215,7 +215,7 @@ pub(crate) fn key_fields(
 }
 
 /// The column as that type: a cast where more than the trimmings of nested fields differs.
-fn fit(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+pub(crate) fn fit(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     if column.data_type() == wanted {
         return Ok(Arc::clone(column));
     }

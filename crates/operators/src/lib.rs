@@ -10,8 +10,6 @@
 //! *What it is not:* it neither plans (that is `plan`) nor keeps state durable (that is `state`).
 //! *Where to start:* [`OperatorContext`], then an operator.
 
-#![allow(dead_code, reason = "the operators that use the frame follow")]
-
 mod aggregate;
 mod context;
 mod dedup;
@@ -30,6 +28,7 @@ mod numbers;
 mod outlet;
 mod output;
 mod rows;
+mod session;
 mod sweep;
 mod transform;
 mod unary;
@@ -45,6 +44,7 @@ pub use join::{StateBound, StreamJoin, StreamJoinSide};
 pub use keys::{Keys, RowCodec, normalise};
 pub use limit::GlobalLimit;
 pub use rows::Rows;
+pub use session::SessionAggregate;
 pub use transform::{
     ExpiredTimer, ListState, MapState, Processor, ProcessorContext, StatefulProcessor, TimeMode,
     TransformWithState, ValueState, Variables,

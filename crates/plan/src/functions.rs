@@ -16,6 +16,7 @@ mod operators;
 mod pattern;
 mod simple;
 mod strings;
+mod sum;
 mod timestamp_text;
 pub(crate) mod window;
 
@@ -47,6 +48,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }
+    state.register_udaf(sum::function()).map_err(failure::planning)?;
     Ok(())
 }
 

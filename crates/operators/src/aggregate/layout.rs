@@ -68,13 +68,16 @@ impl Layout {
         RowCodec::of(&self.value_schema())
     }
 
+    /// How many columns of the partial aggregation's rows are the key; the state follows.
+    pub(super) fn key_columns(&self) -> usize {
+        self.key.schema.fields().len()
+    }
+
     /// The key columns over the rows of the partial aggregation.
-    pub(super) fn key_exprs(&self, partial: &Schema) -> Result<Vec<PhysicalExprRef>> {
-        let groups = partial.fields().iter().take(self.groups).enumerate();
-        let columns: Vec<PhysicalExprRef> = groups
-            .map(|(place, field)| Arc::new(Column::new(field.name(), place)) as PhysicalExprRef)
-            .collect();
-        self.key.exprs(&columns, partial)
+    pub(super) fn key_exprs(&self, partial: &Schema) -> Vec<PhysicalExprRef> {
+        let key = partial.fields().iter().take(self.key_columns()).enumerate();
+        key.map(|(place, field)| Arc::new(Column::new(field.name(), place)) as PhysicalExprRef)
+            .collect()
     }
 
     /// Result rows of groups with these keys and results.

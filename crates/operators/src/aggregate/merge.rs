@@ -45,7 +45,7 @@ impl Merger {
         let key = Field::new("key", DataType::BinaryView, false);
         Ok(Merger {
             layout: Arc::clone(layout),
-            keys: layout.key_exprs(partial)?,
+            keys: layout.key_exprs(partial),
             values: layout.value_codec()?,
             accumulators: Accumulators::new(&layout.values.aggregates, layout.global())?,
             table: new_group_values(Arc::new(Schema::new(vec![key])), &GroupOrdering::None)?,
@@ -62,7 +62,7 @@ impl Merger {
     ) -> Result<()> {
         let keys = Keys::of(&self.keys, &self.layout.key.codec, batch)?;
         self.intern(&keys, state)?;
-        let columns = batch.columns().get(self.layout.groups..).unwrap_or_default();
+        let columns = batch.columns().get(self.layout.key_columns()..).unwrap_or_default();
         self.accumulators.merge(columns, &self.rows, self.key_groups.len())
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn event_time(expr: &PhysicalExprRef, schema: &Schema) -> Result<Phys
 }
 
 /// The start of a window.
-pub(crate) fn session_start(expr: &PhysicalExprRef) -> PhysicalExprRef {
+pub(crate) fn window_start(expr: &PhysicalExprRef) -> PhysicalExprRef {
     Arc::new(KeyExpr { inner: Arc::clone(expr), kind: Kind::Start })
 }
 
