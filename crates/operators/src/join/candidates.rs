@@ -54,6 +54,10 @@ impl Pairs {
         left: &mut dyn Meeting,
         right: &mut dyn Meeting,
     ) -> Result<RecordBatch> {
+        // Without rows on a side there is nothing that could tell the types of its columns.
+        if self.left.is_empty() {
+            return Ok(RecordBatch::new_empty(Arc::clone(&plan.schema)));
+        }
         let left_places = places(left, &self.left)?;
         let right_places = places(right, &self.right)?;
         let mask = plan.condition.joins(

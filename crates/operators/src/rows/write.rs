@@ -38,8 +38,9 @@ pub(crate) fn column_of_values(
 fn as_row<'a>(row: Value<'a>, fields: &'a Fields) -> Value<'a> {
     let [only] = fields.as_ref() else { return row };
     let name = only.name();
+    let holds_fields = matches!(only.data_type(), DataType::Struct(_) | DataType::Map(..));
     match &row {
-        Value::Fields(own) if own.iter().any(|(own, _)| own == name) => row,
+        Value::Fields(own) if !holds_fields || own.iter().any(|(own, _)| own == name) => row,
         Value::Map(pairs)
             if pairs.iter().any(|(key, _)| matches!(key, Value::Text(key) if key == name)) =>
         {
