@@ -15,7 +15,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use onefold_operators::{
     Deduplicate, DeduplicateWithin, GlobalLimit, GroupsWithState, NamedExpr, OperatorContext,
-    StateBound, StatefulAggregate, StreamJoin, StreamJoinSide, TransformWithState,
+    SessionAggregate, StateBound, StatefulAggregate, StreamJoin, StreamJoinSide,
+    TransformWithState,
 };
 use onefold_state::OperatorSpec;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(in crate::stream) struct Operator {
 
 enum Kind {
     Aggregate(StatefulAggregate),
+    Session(SessionAggregate),
     Deduplicate(Deduplicate),
     Within(DeduplicateWithin),
     Limit(GlobalLimit),
@@ -86,6 +88,7 @@ impl Operator {
             (Kind::Aggregate(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Groups(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Transform(operator), [input]) => operator.exec(Arc::clone(input), context),
+            (Kind::Session(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Deduplicate(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Within(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Limit(operator), [input]) => operator.exec(Arc::clone(input), context),
@@ -128,10 +131,10 @@ impl Lowering<'_> {
             filters.push(lowered.filter);
         }
         let (id, label, arrow) = (node.identity.id, node.identity.label.clone(), input.as_arrow());
-        if node.session.is_some() {
-            return Err(DataFusionError::NotImplemented(format!(
-                "the operator `{label}` is not part of this version of Onefold yet"
-            )));
+        if let Some(session) = node.session {
+            let operator = SessionAggregate { group, session, aggregates, filters };
+            let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
+            return Ok(Operator { spec, kind: Kind::Session(operator) });
         }
         let event_time = node.event_time;
         let operator = StatefulAggregate { group, aggregates, filters, event_time };
