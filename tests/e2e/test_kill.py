@@ -18,6 +18,9 @@ BACKLOG = 30  # batches that wait at each start: more than a process does before
 
 # Points that this pipeline does not pass, each with the reason.
 NOT_PASSED = {
+    "state.before": "a query without state",
+    "state.created": "a query without state",
+    "prepared.before": "a query without state whose sink tells totals writes no prepared record",
     "prepared.created": "a query without state whose sink tells totals writes no prepared record",
 }
 

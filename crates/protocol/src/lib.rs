@@ -14,3 +14,4 @@ pub mod invariants;
 pub mod record;
 pub mod recovery;
 pub mod retention;
+pub mod watermark;

@@ -36,10 +36,26 @@ pub struct Facts {
     /// Whether the query has state or its sink cannot tell totals, so that adopting a published
     /// batch needs its prepared record.
     pub needs_prepared: bool,
+    /// What is known of the query's state.
+    pub state: StateFacts,
+    /// Whether the user accepted that the query goes on without the state that is missing.
+    pub state_dropped: bool,
     /// How many batches the logs keep (`minBatchesToRetain`), where it is known. Ids older than
     /// that prove nothing: a purge may have been cut off, and a driver that slept for long may
     /// have created again what was purged.
     pub batches_retained: Option<u64>,
+}
+
+/// What is known of a query's state.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum StateFacts {
+    /// The query has none, or nobody asked.
+    #[default]
+    None,
+    /// It has; this is the prepared record that the newest commit names, if it is there.
+    Ours(Option<Prepared>),
+    /// It has, and the checkpoint holds state files of Spark's, but no record of ours.
+    Sparks,
 }
 
 /// The next act.
@@ -69,6 +85,19 @@ pub enum Next {
 }
 
 impl Facts {
+    /// The state that the next act starts from, as the state store referred to it; `None`: empty.
+    #[must_use]
+    pub fn state_for(&self, next: &Next) -> Option<&serde_json::Value> {
+        let record = match next {
+            Next::AdoptCommit { .. } => self.prepared.as_ref(),
+            _ => match &self.state {
+                StateFacts::Ours(record) => record.as_ref(),
+                StateFacts::None | StateFacts::Sparks => None,
+            },
+        };
+        record.map(|record| &record.state).filter(|state| !state.is_null())
+    }
+
     /// Of ascending ids, those that the logs are meant to keep; all where that is not known.
     #[must_use]
     pub fn retained<'a>(&self, ids: &'a [BatchId]) -> &'a [BatchId] {
@@ -93,6 +122,7 @@ fn decided(facts: &Facts) -> Result<Next, StopReason> {
         return Ok(Next::Plan { batch: BatchId::FIRST });
     };
     if last_commit == Some(newest) {
+        check_state(facts, last_commit)?;
         return Ok(Next::Plan { batch: newest.next() });
     }
     if facts.last_intent.as_ref().is_some_and(|intent| intent.control_batch_info.is_some()) {
@@ -102,7 +132,23 @@ fn decided(facts: &Facts) -> Result<Next, StopReason> {
         Some(published) if facts.sink_keeps_marks && published.mark.batch == newest => {
             adopt(facts, newest, published)
         }
-        _ => Ok(Next::RunAgain { batch: newest }),
+        _ => {
+            check_state(facts, last_commit)?;
+            Ok(Next::RunAgain { batch: newest })
+        }
+    }
+}
+
+/// A query with state goes on from the state that its newest commit left.
+fn check_state(facts: &Facts, last_commit: Option<BatchId>) -> Result<(), StopReason> {
+    let Some(batch) = last_commit.filter(|_| !facts.state_dropped) else { return Ok(()) };
+    match &facts.state {
+        StateFacts::None => Ok(()),
+        StateFacts::Ours(Some(record)) if record.batch == batch && !record.state.is_null() => {
+            Ok(())
+        }
+        StateFacts::Ours(_) => Err(StopReason::StateMissing { batch }),
+        StateFacts::Sparks => Err(StopReason::SparksState { batch }),
     }
 }
 
@@ -179,6 +225,10 @@ fn adopt(facts: &Facts, batch: BatchId, published: Published) -> Result<Next, St
     if facts.needs_prepared && prepared.is_none() {
         return Err(StopReason::PreparedMissing { mark: published.mark });
     }
+    let stateless = prepared.is_none_or(|record| record.state.is_null());
+    if facts.state != StateFacts::None && stateless && !facts.state_dropped {
+        return Err(StopReason::StateMissing { batch });
+    }
     let version = facts.last_commit.as_ref().map_or(1, |commit| commit.version);
     let commit = Commit {
         version,
@@ -189,6 +239,7 @@ fn adopt(facts: &Facts, batch: BatchId, published: Published) -> Result<Next, St
         state_unique_ids: (version == 2).then(|| "{}".to_owned()),
         generation: published.mark.generation,
         totals: published.totals.or(prepared.map(|record| record.totals)),
+        watermarks: prepared.map(|record| record.watermarks.clone()).unwrap_or_default(),
     };
     Ok(Next::AdoptCommit { batch, published, commit })
 }

@@ -15,8 +15,14 @@ pub enum CrashPoint {
     IntentCreated,
     /// While staged files are written: at least one is begun.
     StageDuring,
-    /// After all output is staged.
+    /// Before what the batch wrote into the state is made durable.
+    StateBefore,
+    /// After it is durable.
+    StateCreated,
+    /// After all output is staged and the state is durable.
     StageDone,
+    /// Before the prepared record.
+    PreparedBefore,
     /// After the prepared record.
     PreparedCreated,
     /// In publish, after some or all files have final names, before the mark.
@@ -48,7 +54,10 @@ impl CrashPoint {
         CrashPoint::IntentBefore,
         CrashPoint::IntentCreated,
         CrashPoint::StageDuring,
+        CrashPoint::StateBefore,
+        CrashPoint::StateCreated,
         CrashPoint::StageDone,
+        CrashPoint::PreparedBefore,
         CrashPoint::PreparedCreated,
         CrashPoint::PublishBeforeMark,
         CrashPoint::PublishMarked,
@@ -68,7 +77,10 @@ impl CrashPoint {
             CrashPoint::IntentBefore => "intent.before",
             CrashPoint::IntentCreated => "intent.created",
             CrashPoint::StageDuring => "stage.during",
+            CrashPoint::StateBefore => "state.before",
+            CrashPoint::StateCreated => "state.created",
             CrashPoint::StageDone => "stage.done",
+            CrashPoint::PreparedBefore => "prepared.before",
             CrashPoint::PreparedCreated => "prepared.created",
             CrashPoint::PublishBeforeMark => "publish.before-mark",
             CrashPoint::PublishMarked => "publish.marked",

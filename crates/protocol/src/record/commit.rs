@@ -1,9 +1,11 @@
 //! `commits/N`: batch N is over for ever, in Spark's format.
 
 use super::text::{not_json, versioned};
+use crate::watermark::NodeWatermark;
 use onefold_types::{ContentHash, Generation, Result, Totals};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
 /// The content of `commits/N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Commit {
     pub generation: Option<Generation>,
     /// What the batch put into the sink (field `onefold.rows` and `onefold.hash`).
     pub totals: Option<Totals>,
+    /// Where each watermark node stands after the batch (field `onefold.watermarks`).
+    pub watermarks: BTreeMap<String, NodeWatermark>,
 }
 
 /// The JSON line. Spark ignores fields that it does not know, which is where `onefold` rides.
@@ -40,6 +44,8 @@ struct Ours {
     rows: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hash: Option<ContentHash>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    watermarks: BTreeMap<String, NodeWatermark>,
 }
 
 impl Commit {
@@ -62,18 +68,21 @@ impl Commit {
             version,
             next_batch_watermark_ms: line.next_batch_watermark_ms,
             state_unique_ids: line.state_unique_ids.map(|raw| raw.get().to_owned()),
-            generation: line.onefold.and_then(|ours| ours.generation),
+            generation: line.onefold.as_ref().and_then(|ours| ours.generation),
             totals,
+            watermarks: line.onefold.map(|ours| ours.watermarks).unwrap_or_default(),
         })
     }
 
     /// The file's text. Without a generation and totals these are Spark's own bytes.
     #[must_use]
     pub fn encode(&self) -> String {
-        let onefold = (self.generation.is_some() || self.totals.is_some()).then(|| Ours {
+        let ours = self.generation.is_some() || self.totals.is_some();
+        let onefold = (ours || !self.watermarks.is_empty()).then(|| Ours {
             generation: self.generation,
             rows: self.totals.map(|totals| totals.rows),
             hash: self.totals.map(|totals| totals.hash),
+            watermarks: self.watermarks.clone(),
         });
         let line = Line {
             next_batch_watermark_ms: self.next_batch_watermark_ms,
@@ -91,6 +100,7 @@ impl Commit {
 #[cfg(test)]
 mod tests {
     use super::Commit;
+    use crate::watermark::NodeWatermark;
     use onefold_types::{ContentHash, Generation, Totals};
 
     #[test]
@@ -108,6 +118,7 @@ mod tests {
             state_unique_ids: Some("{\"0\":[[\"a\"]]}".to_owned()),
             generation: Some(Generation(3)),
             totals: Some(Totals { rows: 7, hash: ContentHash(u128::MAX) }),
+            watermarks: [("0".to_owned(), NodeWatermark { ms: -3, since: 9 })].into(),
         };
         assert_eq!(Commit::parse(&commit.encode()).unwrap(), commit);
     }

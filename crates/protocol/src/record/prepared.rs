@@ -1,8 +1,10 @@
 //! `_onefold/prepared/N-G`: what a batch computed, before it is published.
 
 use super::text::{not_json, shortened};
+use crate::watermark::NodeWatermark;
 use onefold_types::{BatchId, Error, Generation, Result, Totals};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The content of `_onefold/prepared/N-G`: a JSON object behind a checksum line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,9 +16,12 @@ pub struct Prepared {
     pub generation: Generation,
     /// The watermark of the next batch.
     pub next_batch_watermark_ms: i64,
+    /// Where each watermark node stands after the batch.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub watermarks: BTreeMap<String, NodeWatermark>,
     /// What was staged.
     pub totals: Totals,
-    /// State files by operator and partition, as the state store names them.
+    /// The state after the batch, as the state store refers to it; null without state.
     pub state: serde_json::Value,
 }
 

@@ -47,6 +47,16 @@ pub enum StopReason {
         /// The sink's mark.
         mark: Mark,
     },
+    /// The newest commit left no record of the query's state.
+    StateMissing {
+        /// The newest commit.
+        batch: BatchId,
+    },
+    /// The query's state is in files of Spark's.
+    SparksState {
+        /// The newest commit.
+        batch: BatchId,
+    },
     /// A batch is published, but the record of what it computed is not there.
     PreparedMissing {
         /// The sink's mark.
@@ -100,6 +110,19 @@ impl fmt::Display for StopReason {
                 f,
                 "the sink holds {mark}, which is another query; give this query an output of its \
                  own, or start it on the checkpoint that wrote the sink"
+            ),
+            StopReason::StateMissing { batch } => write!(
+                f,
+                "batch {batch} is committed, but _onefold/prepared has no record of the state that \
+                 it left: either the query had no state until now, or the record was lost; restore \
+                 it from a backup, or let `onefold checkpoint plan … --accept` start the state \
+                 empty"
+            ),
+            StopReason::SparksState { batch } => write!(
+                f,
+                "up to batch {batch} Spark ran the query, and its state is in Spark's own files \
+                 (state/), which this Onefold does not read; go on with Spark, or start the query \
+                 with a new checkpointLocation and output"
             ),
             StopReason::PreparedMissing { mark } => write!(
                 f,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::IntentVersion;
+use crate::watermark::NodeWatermark;
 use onefold_types::{ContentHash, Generation, Totals};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -37,6 +38,7 @@ fn facts(intents: std::ops::Range<u64>, commits: std::ops::Range<u64>) -> Facts 
             state_unique_ids: None,
             generation: None,
             totals: None,
+            watermarks: BTreeMap::new(),
         }),
         sink_keeps_marks: true,
         ..Facts::default()
@@ -93,6 +95,7 @@ fn adopting_a_batch_with_state_needs_the_record_that_its_mark_names() {
         batch: BatchId(2),
         generation: Generation(2),
         next_batch_watermark_ms: 77,
+        watermarks: [("0".to_owned(), NodeWatermark { ms: 78, since: 1 })].into(),
         totals: Totals::default(),
         state: serde_json::Value::Null,
     };
@@ -102,8 +105,60 @@ fn adopting_a_batch_with_state_needs_the_record_that_its_mark_names() {
     found.prepared = Some(prepared);
     assert!(matches!(
         decide(&found),
-        Next::AdoptCommit { commit, .. } if commit.next_batch_watermark_ms == 77
+        Next::AdoptCommit { commit, .. }
+            if commit.next_batch_watermark_ms == 77 && commit.watermarks["0"].ms == 78
     ));
+}
+
+fn prepared(batch: u64, state: u64) -> Prepared {
+    Prepared {
+        batch: BatchId(batch),
+        generation: Generation(3),
+        next_batch_watermark_ms: 0,
+        watermarks: BTreeMap::new(),
+        totals: Totals::default(),
+        state: state.into(),
+    }
+}
+
+#[test]
+fn a_batch_starts_from_the_state_of_the_batch_before_and_an_adopted_one_has_its_own() {
+    let mut found = marked(facts(0..3, 0..2), 1);
+    found.state = StateFacts::Ours(Some(prepared(1, 11)));
+    assert_eq!(decide(&found), Next::RunAgain { batch: BatchId(2) });
+    assert_eq!(found.state_for(&decide(&found)), Some(&serde_json::json!(11)));
+
+    let mut found = marked(facts(0..3, 0..2), 2);
+    found.needs_prepared = true;
+    found.prepared = Some(prepared(2, 22));
+    found.state = StateFacts::Ours(Some(prepared(1, 11)));
+    assert_eq!(found.state_for(&decide(&found)), Some(&serde_json::json!(22)));
+
+    let mut found = marked(facts(0..3, 0..3), 2);
+    found.state = StateFacts::Ours(Some(prepared(2, 22)));
+    assert_eq!(decide(&found), Next::Plan { batch: BatchId(3) });
+    assert_eq!(found.state_for(&decide(&found)), Some(&serde_json::json!(22)));
+
+    let first = Facts { state: StateFacts::Ours(None), ..facts(0..1, 0..0) };
+    assert_eq!(decide(&first), Next::RunAgain { batch: BatchId(0) });
+    assert_eq!(first.state_for(&decide(&first)), None);
+}
+
+#[test]
+fn a_query_whose_state_is_gone_or_sparks_does_not_start_with_an_empty_one() {
+    let mut found = marked(facts(0..3, 0..3), 2);
+    found.state = StateFacts::Ours(None);
+    let missing = StopReason::StateMissing { batch: BatchId(2) };
+    assert_eq!(decide(&found), Next::Stop(missing.clone()));
+    found.state = StateFacts::Ours(Some(prepared(2, 0)));
+    found.state_dropped = true;
+    assert_eq!(decide(&found), Next::Plan { batch: BatchId(3) });
+    found.state = StateFacts::Sparks;
+    found.state_dropped = false;
+    assert_eq!(decide(&found), Next::Stop(StopReason::SparksState { batch: BatchId(2) }));
+    for reason in [missing, StopReason::SparksState { batch: BatchId(2) }] {
+        assert!(reason.to_string().contains("checkpoint"), "{reason}");
+    }
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use onefold_protocol::record::{
     Commit, GenerationRecord, Intent, IntentVersion, Metadata, Prepared,
 };
+use onefold_protocol::watermark::NodeWatermark;
 use onefold_types::{BatchId, ContentHash, Generation, Nonce, Offset, QueryId, Totals};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 fn totals() -> impl Strategy<Value = Totals> {
@@ -64,8 +66,17 @@ fn commit() -> impl Strategy<Value = Commit> {
             state_unique_ids,
             generation: generation.map(Generation),
             totals,
+            watermarks: watermarks(next_batch_watermark_ms),
         },
     )
+}
+
+fn watermarks(ms: i64) -> BTreeMap<String, NodeWatermark> {
+    if ms % 2 == 0 {
+        BTreeMap::new()
+    } else {
+        [("0".into(), NodeWatermark { ms, since: 1 })].into()
+    }
 }
 
 fn prepared() -> impl Strategy<Value = Prepared> {
@@ -74,6 +85,7 @@ fn prepared() -> impl Strategy<Value = Prepared> {
             batch: BatchId(batch),
             generation: Generation(generation),
             next_batch_watermark_ms,
+            watermarks: watermarks(next_batch_watermark_ms),
             totals,
             state: serde_json::json!({ "0": [state] }),
         },

@@ -559,6 +559,7 @@ fn facts(
             state_unique_ids: None,
             generation: Some(Generation(commit.generation)),
             totals: Some(Totals { rows: commit.rows, hash: ContentHash(0) }),
+            watermarks: Default::default(),
         }),
         sink_keeps_marks: true,
         mark,
