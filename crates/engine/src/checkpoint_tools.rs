@@ -15,12 +15,15 @@ mod relocate;
 mod rewind;
 mod show;
 mod sink_rewind;
+mod state_plan;
+mod state_read;
 mod text_log;
 
 pub use archive::{Archive, ArchivedFile, Fork, export, fork, mark_empty_output};
 pub use check::{Finding, Severity, Structure, check};
 pub use compare::{Comparison, Difference, NotComparable, compare};
 pub use contents::{Contents, Depth, Layout, Record, SourceEntry, SourceLog};
+pub use onefold_state::StateReader;
 pub use relocate::Relocation;
 pub use rewind::{LaterMarks, RewindPlan, apply_rewind, plan_rewind, take_generation};
 pub use show::{
@@ -28,4 +31,6 @@ pub use show::{
     StateFolder, Unreadable,
 };
 pub use sink_rewind::{SinkRewind, apply_sink_rewind, newest_manifest_batch, plan_sink_rewind};
+pub use state_plan::{OperatorPlan, StatePlan, accept_state_plan, plan_state};
+pub use state_read::{FamilyState, OperatorState, StateOverview, open_state, state_overview};
 pub use text_log::TextLog;

@@ -65,6 +65,35 @@ pub static SETTINGS: &[OptionSpec] = &[
     )
     .default("spark-warehouse"),
     OptionSpec::new(
+        "spark.sql.streaming.noDataMicroBatches.enabled",
+        OptionKind::Bool,
+        "whether a batch without input follows when the watermark moved and state waits for it",
+    )
+    .default("true"),
+    OptionSpec::new(
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot",
+        OptionKind::Count { min: 2, max: 1_000_000 },
+        "changes of state that are merged into a snapshot, in the background",
+    )
+    .default("10"),
+    OptionSpec::new(
+        "onefold.state.memoryLimit",
+        OptionKind::Bytes,
+        "memory that the state of all queries of a session may take; by default half of \
+         what the machine or its container has",
+    ),
+    OptionSpec::new(
+        "onefold.state.localDir",
+        OptionKind::Text,
+        "folder for state that RocksDB keeps; by default the one for temporary files",
+    ),
+    OptionSpec::new(
+        "onefold.watermark.idleTimeout",
+        OptionKind::Duration,
+        "how long a watermark waits for an input without rows; 0 is for ever",
+    )
+    .default("0"),
+    OptionSpec::new(
         "onefold.retry.maxAttempts",
         OptionKind::Count { min: 1, max: 1_000_000 },
         "tries of one batch before an outside failure ends the query",
@@ -206,6 +235,11 @@ impl Conf {
             .and_then(onefold_connector::options::parse_duration_ms)
             .and_then(|ms| i64::try_from(ms).ok())
             .ok_or_else(|| not_of_kind(name))
+    }
+
+    /// A size of the table above, in bytes.
+    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
+        self.text(name).and_then(onefold_connector::options::parse_bytes)
     }
 
     pub(crate) fn values(&self) -> &BTreeMap<String, String> {

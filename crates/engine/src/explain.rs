@@ -1,5 +1,6 @@
 //! What a query will do and what it promises, as values that a user can read.
 
+use onefold_state::OperatorSpec;
 use onefold_types::{Delivery, Replay};
 use serde::Serialize;
 use std::fmt;
@@ -14,8 +15,38 @@ pub struct Explanation {
     pub logical_plan: String,
     /// The physical plan of the newest batch, indented; absent before the first.
     pub physical_plan: Option<String>,
+    /// What its operators keep from batch to batch, by number; empty for a query without state.
+    pub state: Vec<StateExplanation>,
+    /// What a user should know before the start, such as state that nothing bounds.
+    pub warnings: Vec<String>,
     /// Who promises what.
     pub guarantee: GuaranteeReport,
+}
+
+/// What one operator keeps from batch to batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateExplanation {
+    /// Its number.
+    pub id: u32,
+    /// Spark's name of its kind.
+    pub kind: String,
+    /// Its lasting name, to which its state belongs.
+    pub name: String,
+    /// The columns by which it keeps rows.
+    pub key: Vec<String>,
+}
+
+impl StateExplanation {
+    pub(crate) fn of(spec: &OperatorSpec) -> Self {
+        let keys = spec.families.first().map(|family| family.key.fields().iter());
+        StateExplanation {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            name: spec.label.clone(),
+            key: keys.into_iter().flatten().map(|field| field.name().clone()).collect(),
+        }
+    }
 }
 
 /// The three parties to exactly-once, and the whole.
@@ -125,6 +156,16 @@ impl fmt::Display for Explanation {
         writeln!(f, "== Logical plan ==\n{}", self.logical_plan)?;
         if let Some(plan) = &self.physical_plan {
             writeln!(f, "== Physical plan ==\n{plan}")?;
+        }
+        if !self.state.is_empty() {
+            writeln!(f, "== State ==")?;
+        }
+        for operator in &self.state {
+            let StateExplanation { id, kind, name, key } = operator;
+            writeln!(f, "operator {id}  {kind}  {name}  by {}", key.join(", "))?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
         }
         write!(f, "== Guarantee ==\n{}", self.guarantee)
     }

@@ -1,12 +1,13 @@
 //! A table or stream with what is computed from it.
 
 use crate::fault::from_datafusion;
+use crate::grouped::GroupedData;
 use crate::session::Session;
 use crate::writer::DataStreamWriter;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::view::ViewTable;
-use datafusion::common::{DFSchema, TableReference};
+use datafusion::common::{Column, DFSchema, JoinType, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_plan::sql;
 use onefold_types::{Error, Result};
@@ -116,6 +117,115 @@ impl DataFrame {
         self.with(|plan| plan.union(other.plan.clone()))
     }
 
+    /// Says that rows come at most `delay` later than the newest event time in `column`: state
+    /// older than that is let go, and rows older than that are late. `delay` is a span such as
+    /// `10 minutes`.
+    ///
+    /// # Errors
+    /// Invalid, when there is no such column, it holds no times, or the delay is negative or none.
+    pub fn with_watermark(&self, column: &str, delay: &str) -> Result<Self> {
+        self.planned(onefold_plan::stream::with_watermark(self.plan.clone(), column, delay))
+    }
+
+    /// Groups by these expressions: `k`, `window(ts, '1 minute')`. None is one group of all rows.
+    #[must_use]
+    pub fn group_by(&self, group: &[&str]) -> GroupedData {
+        GroupedData::new(self.clone(), group)
+    }
+
+    /// Aggregates over all rows, as `group_by(&[]).agg(…)`.
+    ///
+    /// # Errors
+    /// As [`GroupedData::agg`].
+    pub fn agg(&self, aggregates: &[&str]) -> Result<Self> {
+        self.group_by(&[]).agg(aggregates)
+    }
+
+    /// The first row of those that are equal in these columns, or in all when none is named.
+    ///
+    /// # Errors
+    /// Invalid, when there is no such column.
+    pub fn drop_duplicates(&self, columns: &[&str]) -> Result<Self> {
+        let columns = (!columns.is_empty()).then_some(columns);
+        self.planned(onefold_plan::stream::drop_duplicates(self.plan.clone(), columns, false))
+    }
+
+    /// As [`DataFrame::drop_duplicates`], but keys are forgotten once the watermark has passed
+    /// their row's event time by the watermark's delay.
+    ///
+    /// # Errors
+    /// Invalid, when there is no such column, or no watermark.
+    pub fn drop_duplicates_within_watermark(&self, columns: &[&str]) -> Result<Self> {
+        let columns = (!columns.is_empty()).then_some(columns);
+        self.planned(onefold_plan::stream::drop_duplicates(self.plan.clone(), columns, true))
+    }
+
+    /// Each row once, as `drop_duplicates(&[])`.
+    ///
+    /// # Errors
+    /// As [`DataFrame::drop_duplicates`].
+    pub fn distinct(&self) -> Result<Self> {
+        self.drop_duplicates(&[])
+    }
+
+    /// Gives it a name, so that its columns can be told from another frame's: `a.id`.
+    ///
+    /// # Errors
+    /// Invalid, when the planner refuses the name.
+    pub fn alias(&self, name: &str) -> Result<Self> {
+        self.with(|plan| plan.alias(name))
+    }
+
+    /// Joins with another frame on a condition (`"a.id = b.id"`) or on columns that both have
+    /// (`["id"]`, which the result has once). `how` as in Spark: `inner`, `left`, `right`, `full`,
+    /// `left_semi`, `left_anti`, `cross`, and their other names.
+    ///
+    /// # Errors
+    /// Invalid, when the condition does not parse, a column is not there or in both, or there is
+    /// no such kind of join.
+    pub fn join<'a>(
+        &self,
+        other: &DataFrame,
+        on: impl Into<JoinOn<'a>>,
+        how: &str,
+    ) -> Result<Self> {
+        let kind = join_type(how)?;
+        let right = other.plan.clone();
+        match on.into() {
+            JoinOn::Condition(text) => {
+                let both = self.columns().join(other.columns()).map_err(from_datafusion)?;
+                let on = sql::expression(&self.session.inner.context, &both, text)?;
+                self.with(|plan| plan.join_on(right, kind, [on]))
+            }
+            JoinOn::Columns(names) => {
+                let columns: Vec<Column> =
+                    names.iter().map(|name| Column::from_name(name.as_str())).collect();
+                self.with(|plan| plan.join_using(right, kind, columns))
+            }
+        }
+    }
+
+    /// At most so many rows, over all batches.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn limit(&self, rows: usize) -> Result<Self> {
+        self.with(|plan| plan.limit(0, Some(rows)))
+    }
+
+    /// Sorted by these expressions, each with ` DESC` behind it if wanted. A stream can be sorted
+    /// only after an aggregation in complete mode.
+    ///
+    /// # Errors
+    /// Invalid, when an expression does not parse or names no column.
+    pub fn order_by(&self, keys: &[&str]) -> Result<Self> {
+        self.planned(sql::order_by(&self.session.inner.context, self.plan.clone(), keys))
+    }
+
+    fn planned(&self, plan: Result<LogicalPlan>) -> Result<Self> {
+        Ok(DataFrame { session: self.session.clone(), plan: plan? })
+    }
+
     /// Names it in the session, for [`Session::sql`].
     ///
     /// # Errors
@@ -163,6 +273,49 @@ impl DataFrame {
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
+    }
+}
+
+/// What two frames are joined on.
+#[derive(Debug, Clone)]
+pub enum JoinOn<'a> {
+    /// A condition in SQL.
+    Condition(&'a str),
+    /// Columns of the same name on both sides.
+    Columns(Vec<String>),
+}
+
+impl<'a> From<&'a str> for JoinOn<'a> {
+    fn from(condition: &'a str) -> Self {
+        JoinOn::Condition(condition)
+    }
+}
+
+impl From<&[&str]> for JoinOn<'_> {
+    fn from(columns: &[&str]) -> Self {
+        JoinOn::Columns(columns.iter().map(|&name| name.to_owned()).collect())
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for JoinOn<'_> {
+    fn from(columns: [&str; N]) -> Self {
+        columns.as_slice().into()
+    }
+}
+
+/// Spark's names of joins, without case and underscores.
+fn join_type(how: &str) -> Result<JoinType> {
+    match how.to_ascii_lowercase().replace('_', "").as_str() {
+        "inner" | "cross" => Ok(JoinType::Inner),
+        "left" | "leftouter" => Ok(JoinType::Left),
+        "right" | "rightouter" => Ok(JoinType::Right),
+        "outer" | "full" | "fullouter" => Ok(JoinType::Full),
+        "semi" | "leftsemi" => Ok(JoinType::LeftSemi),
+        "anti" | "leftanti" => Ok(JoinType::LeftAnti),
+        _ => Err(Error::invalid(format!(
+            "there is no join `{how}`; there are inner, cross, left, right, full, left_semi, \
+             left_anti"
+        ))),
     }
 }
 

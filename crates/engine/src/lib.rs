@@ -10,10 +10,13 @@
 mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
+mod evolution;
 mod explain;
 mod fault;
 mod frame;
+mod grouped;
 mod listener;
+mod memory;
 pub mod pipeline;
 mod progress;
 mod query;
@@ -30,11 +33,17 @@ mod trigger;
 mod writer;
 
 pub use conf::{RuntimeConf, SETTINGS};
-pub use explain::{Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee};
+pub use explain::{
+    Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,
+};
 pub use fault::from_datafusion;
-pub use frame::DataFrame;
+pub use frame::{DataFrame, JoinOn};
+pub use grouped::GroupedData;
 pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
-pub use progress::{SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms};
+pub use progress::{
+    SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
+    iso_ms,
+};
 pub use query::StreamingQuery;
 pub use reader::DataStreamReader;
 pub use session::{Connectors, Session, SessionBuilder};

@@ -13,6 +13,7 @@ use onefold_plan::pipeline::{
     Pipeline, StreamReference, StreamResolver, StreamingTable, parse, plan_table,
 };
 use onefold_plan::stream::{StreamTable, visible_schema};
+use onefold_state::OperatorSpec;
 use onefold_types::{Error, OptionMap, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +78,30 @@ pub fn explain(
 ) -> Result<Vec<Explanation>> {
     let planned = plan(session, text, options, false)?;
     planned.iter().map(|table| table.writer(session, options)?.explain()).collect()
+}
+
+/// A table of a pipeline with what its query's operators keep.
+#[derive(Debug, Clone)]
+pub struct TableState {
+    /// The table's name.
+    pub name: String,
+    /// The folder or URL of its checkpoint, if that outlives the query.
+    pub checkpoint: Option<String>,
+    /// Its stateful operators.
+    pub operators: Vec<OperatorSpec>,
+}
+
+/// What the queries of a pipeline file keep of state, without starting them.
+///
+/// # Errors
+/// As [`explain`].
+pub fn state(session: &Session, text: &str, options: &PipelineOptions) -> Result<Vec<TableState>> {
+    let planned = plan(session, text, options, false)?;
+    let state = |table: &PlannedTable| {
+        let (checkpoint, operators) = table.writer(session, options)?.state()?;
+        Ok(TableState { name: table.table.name.clone(), checkpoint, operators })
+    };
+    planned.iter().map(state).collect()
 }
 
 fn wait_for(

@@ -36,7 +36,7 @@ pub struct StreamingQueryProgress {
     pub event_time: BTreeMap<String, String>,
     /// One entry a stateful operator.
     #[serde(default)]
-    pub state_operators: Vec<Value>,
+    pub state_operators: Vec<StateOperatorProgress>,
     /// One entry a source, in plan order.
     pub sources: Vec<SourceProgress>,
     /// The sink.
@@ -44,6 +44,62 @@ pub struct StreamingQueryProgress {
     /// Values of `observe`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub observed_metrics: BTreeMap<String, Value>,
+    /// Where each `withWatermark` of the query stands. Not in Spark's progress.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watermarks: Vec<WatermarkProgress>,
+}
+
+/// What one stateful operator did in a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateOperatorProgress {
+    /// Spark's name of its kind: `stateStoreSave`, `dedupe`, `symmetricHashJoin` …
+    pub operator_name: String,
+    /// Rows of state after the batch.
+    pub num_rows_total: u64,
+    /// Rows of state written.
+    pub num_rows_updated: u64,
+    /// Time spent on taking rows into the state, milliseconds, summed over partitions.
+    pub all_updates_time_ms: i64,
+    /// Rows of state removed.
+    pub num_rows_removed: u64,
+    /// Time spent on removing state, milliseconds, summed over partitions.
+    pub all_removals_time_ms: i64,
+    /// Time spent on making the batch's state durable, milliseconds, of all operators.
+    pub commit_time_ms: i64,
+    /// Bytes of keys and values.
+    pub memory_used_bytes: u64,
+    /// What came after the watermark as Spark counts it: an aggregation counts groups, another
+    /// operator rows. Each late row is counted in `numLateRows` of
+    /// [`StateOperatorProgress::custom_metrics`].
+    pub num_rows_dropped_by_watermark: u64,
+    /// Partitions of keyed state in this run.
+    pub num_shuffle_partitions: u32,
+    /// Partitions of this operator, times the stores that Spark would keep in each.
+    pub num_state_store_instances: u32,
+    /// Further counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom_metrics: BTreeMap<String, u64>,
+}
+
+/// Where one `withWatermark` stands after a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatermarkProgress {
+    /// Its name in the query.
+    pub node: String,
+    /// The event-time column.
+    pub column: String,
+    /// Ids of the sources whose rows pass it.
+    pub sources: Vec<String>,
+    /// Its newest event time less its delay, ISO 8601.
+    pub watermark: String,
+    /// The time of the last batch that had rows for it, ISO 8601.
+    pub last_rows: String,
+    /// Whether it is left out since `onefold.watermark.idleTimeout` passed.
+    pub idle: bool,
+    /// Whether the query's watermark would be later without it.
+    pub holds_back: bool,
 }
 
 /// What one source did in a batch.

@@ -9,11 +9,15 @@ mod batch;
 pub(crate) mod definition;
 mod halt;
 mod launch;
+mod operators;
 mod phases;
+mod plan;
 mod report;
 mod stage;
+pub(crate) mod state;
 mod term;
 mod timed;
+mod watermark;
 
 pub(crate) use launch::launch;
 

@@ -11,6 +11,7 @@ use crate::timer::{SystemTimer, Timer};
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::SessionConfig;
 use onefold_connector::{SinkSpec, SourceSpec};
+use onefold_state::{MEMORY_LIMIT_OPTION, MemoryBudget};
 use onefold_types::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) struct SessionInner {
     pub(crate) context: SessionContext,
     pub(crate) stores: StoreOpener,
     pub(crate) streams: Arc<Streams>,
+    /// The memory that the state of all queries may take.
+    pub(crate) state_budget: MemoryBudget,
     pub(crate) tasks: Tasks,
     pub(crate) timer: Arc<dyn Timer>,
 }
@@ -91,17 +94,27 @@ impl SessionBuilder {
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let context = context(self.threads.unwrap_or(processors))?;
+        let state_budget = state_budget(&conf)?;
         let inner = SessionInner {
             connectors: self.connectors,
             conf,
             context,
             stores: self.stores,
             streams: Arc::new(Streams::new()),
+            state_budget,
             tasks: Tasks::new(self.threads.unwrap_or(processors))?,
             timer: self.timer,
         };
         Ok(Session { inner: Arc::new(inner) })
     }
+}
+
+/// What the setting says, else half of the machine's memory.
+fn state_budget(conf: &RuntimeConf) -> Result<MemoryBudget> {
+    if let Some(limit) = conf.snapshot().bytes(MEMORY_LIMIT_OPTION) {
+        return Ok(MemoryBudget::new(limit));
+    }
+    Ok(MemoryBudget::new(crate::memory::available() / 2))
 }
 
 /// The planner's context: names keep their case, times are in UTC.

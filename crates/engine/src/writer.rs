@@ -16,6 +16,7 @@ use onefold_connector::{
     OptionKind, OptionSpec, Options, OutputMode, SinkDefinition, SinkRequest, SinkSpec,
 };
 use onefold_plan::stream::StreamingPlan;
+use onefold_state::OperatorSpec;
 use onefold_types::{Error, OptionMap, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -204,7 +205,19 @@ impl DataStreamWriter {
             Location::Temporary => ("a temporary folder".to_owned(), false),
         };
         let report = guarantee(&described.plan, described.sink.as_ref(), &url, kept);
-        Ok(explanation(described.name.take(), &described.plan, report))
+        let operators = described.plan.operators(&self.session.inner.context.state())?;
+        Ok(explanation(described.name.take(), &described.plan, &operators, report))
+    }
+
+    /// Where the checkpoint is, and what the query's operators keep in it.
+    pub(crate) fn state(&self) -> Result<(Option<String>, Vec<OperatorSpec>)> {
+        let described = self.clone().described()?;
+        let operators = described.plan.operators(&self.session.inner.context.state())?;
+        let checkpoint = match described.checkpoint_location(&self.session)? {
+            Location::Given(location) => Some(location),
+            Location::Temporary => None,
+        };
+        Ok((checkpoint, operators))
     }
 
     fn define(self) -> Result<QueryDefinition> {

@@ -9,6 +9,7 @@
 
 mod catalog;
 mod dialect;
+mod frames;
 mod literals;
 mod naming;
 mod resolve;
@@ -32,6 +33,7 @@ use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
 
 pub(crate) use catalog::{Tables, object_name, relations};
+pub use frames::{group_by, order_by};
 pub(crate) use resolve::nothing;
 pub use text::SQL_BYTES_MAX;
 

@@ -1,11 +1,12 @@
 //! The facts from which recovery decides.
 
 use super::{commit_path, intent_path, prepared_path, read_record};
+use crate::evolution;
 use futures::{StreamExt, TryStreamExt, stream};
 use onefold_protocol::record::{Commit, Intent, Prepared};
-use onefold_protocol::recovery::{Facts, StopReason};
+use onefold_protocol::recovery::{Facts, StateFacts, StopReason};
 use onefold_storage::Store;
-use onefold_types::{BatchId, Error, OffsetRange, Published, QueryId, Result};
+use onefold_types::{BatchId, Error, ErrorKind, OffsetRange, Published, QueryId, Result};
 
 /// Records that are read at the same time.
 const READS_AT_ONCE: usize = 16;
@@ -17,6 +18,7 @@ pub(crate) struct SinkFacts {
     pub(crate) keeps_marks: bool,
     pub(crate) mark: Option<Published>,
     pub(crate) needs_prepared: bool,
+    pub(crate) has_state: bool,
 }
 
 /// What the checkpoint holds, apart from the sink.
@@ -36,7 +38,7 @@ impl Found {
 
     /// Adds what the sink says, and what the driver named by its mark prepared.
     pub(crate) async fn with_mark(mut self, store: &dyn Store, sink: SinkFacts) -> Result<Facts> {
-        let SinkFacts { query, keeps_marks, mark, needs_prepared } = sink;
+        let SinkFacts { query, keeps_marks, mark, needs_prepared, has_state } = sink;
         self.facts.query = Some(query);
         self.facts.sink_keeps_marks = keeps_marks;
         self.facts.mark = mark;
@@ -48,8 +50,49 @@ impl Found {
             let path = prepared_path(published.mark.batch, generation);
             self.facts.prepared = read_record(store, &path, Prepared::parse).await?;
         }
+        if has_state || !store.list("_onefold/state/schemas").await?.is_empty() {
+            self.facts.state = state_facts(store, &self.facts).await?;
+            let next = self.facts.commit_ids.last().map_or(BatchId::FIRST, |last| last.next());
+            let accepted = evolution::accepted(store, next).await?;
+            // What a query without state leaves behind is looked at when the state is opened.
+            self.facts.state_dropped = accepted.is_some() || !has_state;
+        }
         Ok(self.facts)
     }
+}
+
+/// What the newest commit left of state.
+async fn state_facts(store: &dyn Store, facts: &Facts) -> Result<StateFacts> {
+    let Some(batch) = facts.commit_ids.last() else { return Ok(StateFacts::Ours(None)) };
+    if let Some(generation) = facts.last_commit.as_ref().and_then(|last| last.generation) {
+        let path = prepared_path(*batch, generation);
+        return Ok(StateFacts::Ours(read_record(store, &path, Prepared::parse).await?));
+    }
+    let sparks = !store.list_deep("state", true).await?.is_empty();
+    Ok(if sparks { StateFacts::Sparks } else { StateFacts::Ours(None) })
+}
+
+/// All prepared records there are, by batch and generation. One that cannot be read is passed over:
+/// it matters only to the batch that its mark or commit names, and is read again there.
+pub(crate) async fn prepared_records(store: &dyn Store) -> Result<Vec<Prepared>> {
+    let entries = store.list("_onefold/prepared").await?;
+    let paths = entries.into_iter().map(|entry| entry.path);
+    let mut records: Vec<Prepared> = stream::iter(paths)
+        .map(|path| async move {
+            match read_record(store, &path, Prepared::parse).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    tracing::warn!("{}", error.chain());
+                    Ok(None)
+                }
+                read => read,
+            }
+        })
+        .buffered(READS_AT_ONCE)
+        .try_filter_map(|record| async move { Ok(record) })
+        .try_collect()
+        .await?;
+    records.sort_by_key(|record| (record.batch, record.generation));
+    Ok(records)
 }
 
 /// Numbers that name files in a folder, ascending. Other names, and folders, are not records.

@@ -9,6 +9,9 @@ use onefold_storage::Store;
 use onefold_types::{BatchId, Error, QueryId, Result};
 use serde::{Deserialize, Serialize};
 
+/// State of more bytes than this is left out of an export: it goes with a copy of the folder.
+const STATE_BYTES_MAX: u64 = 64 << 20;
+
 /// The version of the format of exported checkpoints.
 const VERSION: u32 = 1;
 
@@ -22,7 +25,7 @@ pub struct Archive {
     pub url: String,
     /// The records, `metadata` last.
     pub files: Vec<ArchivedFile>,
-    /// Files that are not in here: binary state.
+    /// Files that are not in here: state of Spark's, and state of more than 64 MiB.
     pub left_out: Vec<String>,
 }
 
@@ -64,8 +67,10 @@ pub async fn export(store: &dyn Store, contents: &Contents) -> Result<Archive> {
     let mut paths: Vec<String> =
         contents.files.keys().filter(|path| carried(path)).cloned().collect();
     metadata_last(&mut paths);
-    let (state, records): (Vec<String>, Vec<String>) =
-        paths.into_iter().partition(|path| path.starts_with("state/"));
+    let (state, records): (Vec<String>, Vec<String>) = paths.into_iter().partition(|path| {
+        path.starts_with("state/")
+            || (path.starts_with("_onefold/state/") && contents.own_state.1 > STATE_BYTES_MAX)
+    });
     let mut files = Vec::with_capacity(records.len());
     for path in records {
         let Some(bytes) = store.read(&path).await? else { continue };
@@ -190,8 +195,13 @@ pub async fn fork(from: &dyn Store, contents: &Contents, to: &dyn Store) -> Resu
             .strip_prefix("offsets/")
             .and_then(super::contents::decimal)
             .is_some_and(|id| last_commit.is_none_or(|last| id > last.0));
-        let left = ["_onefold/generations/", "_onefold/prepared/"];
-        carried(path) && !uncommitted && !left.iter().any(|folder| path.starts_with(folder))
+        // What a committed batch left of state is in its record; others are of no use to the copy.
+        let unneeded = path.strip_prefix("_onefold/prepared/").is_some_and(|name| {
+            let batch = name.split('-').next().and_then(super::contents::decimal);
+            batch.is_none_or(|id| last_commit.is_none_or(|last| id > last.0))
+        });
+        let generation = path.starts_with("_onefold/generations/");
+        carried(path) && !uncommitted && !unneeded && !generation
     };
     let mut paths: Vec<String> =
         contents.files.keys().filter(|path| copied(path)).cloned().collect();

@@ -100,8 +100,10 @@ pub struct Contents {
     pub prepared: BTreeMap<(BatchId, Generation), Record<Prepared>>,
     /// `sources/`, by source id.
     pub sources: BTreeMap<String, SourceLog>,
-    /// Files of state by operator: how many, and bytes.
+    /// Files of Spark's state by operator: how many, and bytes.
     pub state: BTreeMap<String, (u64, u64)>,
+    /// Files of our state (`_onefold/state/`): how many, and bytes.
+    pub own_state: (u64, u64),
     /// Files that no known part of a checkpoint has, hidden ones aside.
     pub unknown: Vec<String>,
 }
@@ -146,6 +148,7 @@ impl Contents {
             prepared: BTreeMap::new(),
             sources: BTreeMap::new(),
             state: BTreeMap::new(),
+            own_state: (0, 0),
             unknown: Vec::new(),
         }
     }
@@ -189,6 +192,12 @@ impl Contents {
                 }
                 ["_onefold", "generations", number] => decimal(number).is_some(),
                 ["_onefold", "prepared", name] => prepared_name(name).is_some(),
+                ["_onefold", "state", ..] => {
+                    self.own_state.0 += 1;
+                    self.own_state.1 = self.own_state.1.saturating_add(size);
+                    true
+                }
+                ["_onefold", "accepted", id] => batch_id(id).is_some(),
                 ["_onefold", "sources" | "rewound", ..] => true,
                 _ => false,
             };
@@ -308,6 +317,15 @@ impl Contents {
             }
         }
         Ok(())
+    }
+
+    /// What a committed batch left of state, where it left any: its prepared record, by the generation
+    /// in its commit.
+    #[must_use]
+    pub fn state_after(&self, batch: BatchId) -> Option<&Prepared> {
+        let generation = self.commits.get(&batch)?.ok()?.generation?;
+        let record = self.prepared.get(&(batch, generation))?.ok()?;
+        (!record.state.is_null()).then_some(record)
     }
 
     /// The definition that the newest driver left, for tools that have only the checkpoint.

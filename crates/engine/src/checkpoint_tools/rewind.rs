@@ -76,6 +76,7 @@ pub fn plan_rewind(
     for (id, log) in &contents.sources {
         files.extend(source_entries(contents, to_batch, id, log, &mut remarks));
     }
+    check_state(contents, to_batch)?;
     if !contents.state.is_empty() {
         remarks.push(
             "state/ is left alone: versions after the batch are written again when it goes on"
@@ -116,6 +117,19 @@ fn check_target(contents: &Contents, to_batch: BatchId) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// A query with state can go back only to a batch whose state is still there.
+fn check_state(contents: &Contents, to_batch: BatchId) -> Result<()> {
+    let stateful = contents.commit_ids.iter().any(|batch| contents.state_after(*batch).is_some());
+    if !stateful || contents.state_after(to_batch).is_some() {
+        return Ok(());
+    }
+    let kept = contents.commit_ids.iter().find(|batch| contents.state_after(**batch).is_some());
+    Err(Error::invalid(format!(
+        "cannot go back to batch {to_batch}: the state that it left is not kept any more{}",
+        kept.map(|batch| format!("; the oldest kept is that of batch {batch}")).unwrap_or_default()
+    )))
 }
 
 fn later_mark(

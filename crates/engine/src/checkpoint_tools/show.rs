@@ -3,7 +3,7 @@
 use super::contents::{Contents, Layout, Record, SourceLog};
 use onefold_protocol::conf::FROZEN;
 use onefold_protocol::record::{Commit, Intent};
-use onefold_protocol::recovery::{self, Facts, Next};
+use onefold_protocol::recovery::{self, Facts, Next, StateFacts};
 use onefold_types::{BatchId, Published, QueryId, Totals};
 use serde::Serialize;
 use serde_json::Value;
@@ -432,16 +432,23 @@ fn decide(contents: &Contents, mark: Option<Published>) -> Next {
         last_commit: contents.commits.values().next_back().and_then(Record::ok).cloned(),
         mark,
         prepared,
-        // State written by Spark stands in no prepared record of ours.
-        needs_prepared: !contents.state.is_empty() && prepared_by_us(contents),
+        // A query that leaves such records needs them.
+        needs_prepared: !contents.prepared.is_empty(),
+        state: state_facts(contents),
+        state_dropped: false,
         // What the query's settings keep is not known here.
         batches_retained: None,
     };
     recovery::decide(&facts)
 }
 
-fn prepared_by_us(contents: &Contents) -> bool {
-    contents.generations.keys().next().is_some()
+/// Whether the query has state is known only by what it left.
+fn state_facts(contents: &Contents) -> StateFacts {
+    let last = contents.commit_ids.last();
+    match last.and_then(|batch| contents.state_after(*batch)) {
+        Some(record) => StateFacts::Ours(Some(record.clone())),
+        None => StateFacts::None,
+    }
 }
 
 fn described(next: Next) -> Restart {

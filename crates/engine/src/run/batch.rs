@@ -1,19 +1,23 @@
-//! The acts of one batch, steps S1 to S9, in the order of the protocol.
+//! The acts of one intended batch, steps S3 to S9, in the order of the protocol.
 
 use super::Runner;
 use super::halt::{Halt, unless_stopped};
+use super::operators::{event_time, sightings, state_operators, watermarks};
 use super::phases::{Phase, Phases};
 use super::report::{Report, progress};
-use super::stage::stage_all;
-use super::term::{Term, frozen_conf};
-use crate::checkpoint::{self, Named, Purge};
-use crate::trigger::Trigger;
-use futures::future::try_join_all;
-use onefold_connector::{Attempt, Fence, LatestOffset, ReadLimit, Source, StagedOutput};
-use onefold_plan::stream::{BatchContext, BatchWatermark};
-use onefold_protocol::record::{Commit, Intent, Prepared};
+use super::stage::{AllRead, stage_all};
+use super::term::{Term, needs_prepared};
+use super::watermark;
+use crate::checkpoint::{self, Purge};
+use datafusion::physical_plan::ExecutionPlanProperties;
+use onefold_connector::{Attempt, Fence, Source, StagedOutput};
+use onefold_operators::EventTimeStats;
+use onefold_plan::stream::{BatchContext, BatchPlan, OperatorInBatch};
+use onefold_protocol::record::{Commit, Prepared};
 use onefold_protocol::recovery::Next;
 use onefold_protocol::retention::keep_from;
+use onefold_protocol::watermark::Watermarks;
+use onefold_state::{BatchState, StateBatch, StateRef};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
 use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals};
@@ -21,60 +25,35 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One batch under way.
-struct Work {
-    batch: BatchId,
-    ranges: Vec<OffsetRange>,
-    timestamp_ms: i64,
-    latest: Vec<Option<Offset>>,
-    phases: Phases,
+pub(super) struct Work {
+    pub(super) batch: BatchId,
+    pub(super) ranges: Vec<OffsetRange>,
+    pub(super) timestamp_ms: i64,
+    pub(super) latest: Vec<Option<Offset>>,
+    pub(super) phases: Phases,
 }
 
 /// What a batch computed.
-struct Computed {
-    outputs: Vec<StagedOutput>,
+pub(super) struct Computed {
+    pub(super) outputs: Vec<StagedOutput>,
+    did: Did,
+    /// The watermarks once the batch is over.
+    after: Watermarks,
+    /// What the batch wrote into the state, and where that is durable.
+    state: Option<(Arc<StateBatch>, StateRef)>,
+}
+
+/// What a batch did, for its progress.
+#[derive(Default)]
+struct Did {
     input_rows: Vec<u64>,
+    event_times: Vec<Arc<EventTimeStats>>,
+    operators: Vec<OperatorInBatch>,
+    /// How long it took to make the state durable.
+    state_ms: i64,
 }
 
 impl Runner {
-    /// S1 and S2, then the rest: chooses the ranges of a new batch and runs it. False when there is
-    /// nothing new.
-    pub(super) async fn plan_batch(&self, term: &mut Term, batch: BatchId) -> Result<bool, Halt> {
-        let mut phases = Phases::new(Arc::clone(&self.around.timer));
-        self.around.query.say("Getting offsets from sources", true);
-        let starts: Vec<Option<Offset>> = term.ends();
-        let proposed = unless_stopped(&self.around.query, self.latest(term, &starts)).await?;
-        phases.lap(Phase::LatestOffset);
-        let ranges: Vec<OffsetRange> = starts
-            .into_iter()
-            .zip(&proposed)
-            .map(|(start, latest)| OffsetRange {
-                start,
-                end: latest.end.clone(),
-                note: latest.note.clone(),
-            })
-            .collect();
-        let available = !ranges.iter().all(OffsetRange::empty);
-        self.around.query.set_data_available(available);
-        if !available {
-            return Ok(false);
-        }
-        let intent = self.intent(term, &ranges)?;
-        let latest = proposed.into_iter().map(|proposal| proposal.latest).collect();
-        let timestamp_ms = intent.batch_timestamp_ms;
-        let mut work = Work { batch, ranges, timestamp_ms, latest, phases };
-        if planted(Bug::PublishBeforeIntent) {
-            let computed = self.compute(term, &mut work).await?;
-            let published = self.publish(term, &mut work, computed.outputs).await?;
-            self.create_intent(term, batch, intent).await?;
-            self.commit(term, work, published, &computed.input_rows).await?;
-            return Ok(true);
-        }
-        self.create_intent(term, batch, intent).await?;
-        work.phases.lap(Phase::WalCommit);
-        self.run_batch(term, work).await?;
-        Ok(true)
-    }
-
     /// Runs an intended batch over the ranges of its intent.
     pub(super) async fn run_again(&self, term: &mut Term, batch: BatchId) -> Result<(), Halt> {
         let phases = Phases::new(Arc::clone(&self.around.timer));
@@ -107,83 +86,24 @@ impl Runner {
         self.around.query.say("Committing the last batch", true);
         let ranges = term.last_ranges();
         let work = Work { batch, ranges, timestamp_ms: 0, latest: Vec::new(), phases };
-        self.commit_with(term, work, published, commit, &[]).await
-    }
-
-    async fn latest(&self, term: &Term, starts: &[Option<Offset>]) -> Result<Vec<LatestOffset>> {
-        let limit = match self.around.definition.trigger {
-            Trigger::Once => ReadLimit::All,
-            _ => ReadLimit::Options,
-        };
-        let asked = term.sources.iter().zip(starts);
-        let asked = asked.map(|(it, start)| it.source.latest_offset(start.as_ref(), limit));
-        try_join_all(asked).await
-    }
-
-    fn intent(&self, term: &Term, ranges: &[OffsetRange]) -> Result<Intent> {
-        let conf = &self.around.definition.conf;
-        let ids = || term.sources.iter().map(|source| source.id.clone());
-        let notes = ids().zip(ranges).filter_map(|(id, range)| Some((id, range.note.clone()?)));
-        let notes: std::collections::BTreeMap<String, String> = notes.collect();
-        if let Some((id, note)) = notes.iter().find(|it| it.1.len() > OffsetRange::NOTE_BYTES_MAX) {
-            return Err(Error::internal(format!(
-                "source {id} asks for a note of {} bytes; the most is {}",
-                note.len(),
-                OffsetRange::NOTE_BYTES_MAX
-            )));
-        }
-        let last = term.facts.last_intent.as_ref();
-        let configured = conf.count("spark.sql.streaming.offsetLog.formatVersion")?;
-        Ok(Intent {
-            version: term.intent_version(configured),
-            batch_watermark_ms: term.watermark_ms(),
-            batch_timestamp_ms: self.around.timer.now_ms(),
-            conf: frozen_conf(last, conf.values()),
-            sources: ids().zip(ranges).map(|(id, range)| (id, range.end.clone())).collect(),
-            notes,
-            query: Some(self.around.query.id),
-            generation: Some(term.driver.generation),
-            nonce: Some(term.driver.nonce),
-            source_metadata_info: last.and_then(|last| last.source_metadata_info.clone()),
-            control_batch_info: None,
-        })
-    }
-
-    async fn create_intent(
-        &self,
-        term: &mut Term,
-        batch: BatchId,
-        intent: Intent,
-    ) -> Result<(), Halt> {
-        term.driver.fence.check().await?;
-        crash_point(CrashPoint::IntentBefore);
-        match checkpoint::create_intent(term.store.as_ref(), batch, &intent).await? {
-            Named::Mine => {}
-            Named::Theirs => {
-                term.driver.fence.check().await?;
-                return Err(Halt::DecideAgain);
-            }
-        }
-        crash_point(CrashPoint::IntentCreated);
-        term.intended(batch, intent);
-        Ok(())
+        self.commit_with(term, work, published, commit, (Did::default(), None)).await
     }
 
     /// S3 to S9 of an intended batch.
-    async fn run_batch(&self, term: &mut Term, mut work: Work) -> Result<(), Halt> {
-        let computed = self.compute(term, &mut work).await?;
+    pub(super) async fn run_batch(&self, term: &mut Term, mut work: Work) -> Result<(), Halt> {
+        let mut computed = self.compute(term, &mut work).await?;
         if planted(Bug::CommitBeforePublish) {
             let totals = total(&computed.outputs);
-            let commit = self.commit_record(term, Some(totals));
+            let commit = commit_record(term, Some(totals), &computed.after);
             checkpoint::create_commit(term.store.as_ref(), work.batch, &commit).await?;
         }
-        let published = self.publish(term, &mut work, computed.outputs).await?;
-        self.commit(term, work, published, &computed.input_rows).await
+        let published = self.publish(term, &mut work, &mut computed).await?;
+        self.commit(term, work, published, computed).await
     }
 
     /// S3 to S5: plans the ranges, runs the plan, stages its output. What was staged is thrown away
     /// when that fails or the user stops the query.
-    async fn compute(&self, term: &Term, work: &mut Work) -> Result<Computed, Halt> {
+    pub(super) async fn compute(&self, term: &Term, work: &mut Work) -> Result<Computed, Halt> {
         self.around.query.say("Processing new data", true);
         let computed = unless_stopped(&self.around.query, self.compute_all(term, work)).await;
         if computed.is_err()
@@ -207,12 +127,16 @@ impl Runner {
                 (Arc::<super::timed::TimedSource>::clone(&it.source) as _, range.clone())
             })
             .collect();
+        let state = match &term.state {
+            Some(state) => Some(state.store.begin(work.batch)?),
+            None => None,
+        };
         let context = BatchContext {
             query: self.around.query.id,
             batch: work.batch,
             timestamp_ms: work.timestamp_ms,
-            watermark: BatchWatermark::default(),
-            state: None,
+            watermark: term.batch_watermark(),
+            state: state.clone().map(|state| state as Arc<dyn BatchState>),
         };
         let definition = &self.around.definition;
         let planned = definition.plan.instantiate(&self.around.state, &reads, &context).await?;
@@ -220,14 +144,55 @@ impl Runner {
         let reading: i64 = term.sources.iter().map(|it| it.source.take_spent_ms()).sum();
         work.phases.shift(Phase::QueryPlanning, Phase::GetBatch, reading);
         self.around.query.set_physical_plan(Arc::clone(&planned.plan));
+        let (outputs, state_ref) = self.stage(term, work, &planned, state.as_deref()).await?;
+        let state_ms = state_ref.as_ref().map_or(0, |(_, ms)| *ms);
+        let state_ref = state_ref.map(|(reference, _)| reference);
+        crash_point(CrashPoint::StageDone);
+        let sightings = sightings(definition.plan.watermarks(), &planned.event_times);
+        let input_rows = planned.input_rows.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        Ok(Computed {
+            outputs,
+            did: Did {
+                input_rows,
+                event_times: planned.event_times,
+                operators: planned.operators,
+                state_ms,
+            },
+            after: term.watermarks.after(work.timestamp_ms, &sightings),
+            state: state.zip(state_ref),
+        })
+    }
+
+    /// S4 and S5: the output is staged, and once all rows are read the state is made durable
+    /// beside it. Gives the outputs, and where the state is with the milliseconds that it took.
+    async fn stage(
+        &self,
+        term: &Term,
+        work: &Work,
+        planned: &BatchPlan,
+        state: Option<&StateBatch>,
+    ) -> Result<(Vec<StagedOutput>, Option<(StateRef, i64)>)> {
         let attempt = self.attempt(term, work.batch);
         let task_context = self.around.state.task_ctx();
-        let at_once = self.around.state.config().target_partitions();
-        let outputs =
-            stage_all(&term.sink, &attempt, &planned.plan, &task_context, at_once).await?;
-        crash_point(CrashPoint::StageDone);
-        let input_rows = planned.input_rows.iter().map(|it| it.load(Ordering::Relaxed)).collect();
-        Ok(Computed { outputs, input_rows })
+        let partitions = planned.plan.output_partitioning().partition_count();
+        // Partitions that exchange rows wait for each other: all of them must run.
+        let at_once = match state {
+            Some(_) => partitions,
+            None => self.around.state.config().target_partitions(),
+        };
+        let all = AllRead::new(partitions);
+        let staged = stage_all(&term.sink, &attempt, &planned.plan, &task_context, at_once, &all);
+        let prepared = async {
+            let (Some(open), Some(state)) = (&term.state, state) else { return Ok(None) };
+            all.wait().await;
+            crash_point(CrashPoint::StateBefore);
+            let began_ms = self.around.timer.now_ms();
+            let reference = open.store.prepare(state).await?;
+            crash_point(CrashPoint::StateCreated);
+            let took_ms = self.around.timer.now_ms().saturating_sub(began_ms).max(0);
+            Ok(Some((reference, took_ms)))
+        };
+        futures::future::try_join(staged, prepared).await
     }
 
     fn attempt(&self, term: &Term, batch: BatchId) -> Attempt {
@@ -235,22 +200,25 @@ impl Runner {
     }
 
     /// S5b and S6: the moment of truth.
-    async fn publish(
+    pub(super) async fn publish(
         &self,
         term: &Term,
         work: &mut Work,
-        outputs: Vec<StagedOutput>,
+        computed: &mut Computed,
     ) -> Result<Published, Halt> {
         let attempt = self.attempt(term, work.batch);
+        let outputs = std::mem::take(&mut computed.outputs);
         let totals = total(&outputs);
-        if !term.sink.tells_totals() {
+        if needs_prepared(&self.around, term.sink.as_ref()) {
             let prepared = Prepared {
                 batch: work.batch,
                 generation: term.driver.generation,
-                next_batch_watermark_ms: term.watermark_ms(),
+                next_batch_watermark_ms: computed.after.global_ms(),
+                watermarks: computed.after.nodes().clone(),
                 totals,
-                state: serde_json::Value::Null,
+                state: state_json(computed.state.as_ref())?,
             };
+            crash_point(CrashPoint::PreparedBefore);
             checkpoint::create_prepared(term.store.as_ref(), &prepared).await?;
             crash_point(CrashPoint::PreparedCreated);
         }
@@ -284,26 +252,16 @@ impl Runner {
         }
     }
 
-    fn commit_record(&self, term: &Term, totals: Option<Totals>) -> Commit {
-        let version = term.facts.last_commit.as_ref().map_or(1, |last| last.version);
-        Commit {
-            version,
-            next_batch_watermark_ms: term.watermark_ms(),
-            state_unique_ids: (version >= 2).then(|| "{}".to_owned()),
-            generation: Some(term.driver.generation),
-            totals,
-        }
-    }
-
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         term: &mut Term,
         work: Work,
         published: Published,
-        input_rows: &[u64],
+        computed: Computed,
     ) -> Result<(), Halt> {
-        let commit = self.commit_record(term, published.totals);
-        self.commit_with(term, work, published, commit, input_rows).await
+        let Computed { did, after, state, .. } = computed;
+        let commit = commit_record(term, published.totals, &after);
+        self.commit_with(term, work, published, commit, (did, state)).await
     }
 
     /// S7 to S9: the batch is over for ever; sources let go; old logs go in the background.
@@ -313,7 +271,7 @@ impl Runner {
         mut work: Work,
         published: Published,
         commit: Commit,
-        input_rows: &[u64],
+        (did, state): (Did, Option<(Arc<StateBatch>, StateRef)>),
     ) -> Result<(), Halt> {
         self.around.query.say("Committing", true);
         term.sink.settle(&published).await?;
@@ -327,22 +285,33 @@ impl Runner {
         term.facts.last_commit = Some(commit);
         term.facts.commit_ids = vec![work.batch];
         term.facts.mark = Some(published);
+        apply(term, work.batch, state).await?;
+        term.watermarks = watermark::restore(&self.around.definition.conf, &term.facts)?;
         term.next = Next::Plan { batch: work.batch.next() };
         release(term, &work.ranges).await;
         self.purge(term, work.batch).await;
         work.phases.lap(Phase::CommitOffsets);
+        self.report(term, &work, published, did);
+        Ok(())
+    }
+
+    fn report(&self, term: &Term, work: &Work, published: Published, did: Did) {
+        let definition = &self.around.definition;
+        let nodes = definition.plan.watermarks();
         let report = Report {
             batch: work.batch,
             ranges: &work.ranges,
             latest: &work.latest,
-            input_rows,
+            input_rows: &did.input_rows,
             published,
+            event_time: event_time(nodes, &did.event_times, term.batch_watermark().evict_ms),
+            state_operators: state_operators(term, &did.operators, did.state_ms),
+            watermarks: watermarks(nodes, term, self.around.timer.now_ms()),
             phases: &work.phases,
             looked_before_ms: self.looked_before_ms(),
         };
-        let description = self.around.definition.sink.description();
-        self.tell(progress(&self.around.query, term, &description, &report));
-        Ok(())
+        let description = definition.sink.description();
+        self.tell(progress(&self.around.query, term, &description, report));
     }
 
     /// Starts to delete the logs that are older than the settings ask for. One purge at a time: the
@@ -360,13 +329,17 @@ impl Runner {
             Some(running) if !running.is_finished() => return,
             _ => {}
         }
+        if let Some(state) = &mut term.state {
+            state.purge(keep_from).await;
+        }
         let purge = Purge {
             store: Arc::clone(&term.store),
             sink: Arc::clone(&term.sink),
             sources: term.sources.iter().map(|it| Arc::clone(&it.source) as _).collect(),
             gone_before: term.retained.from,
             keep_from,
-            prepared_by: (!term.sink.tells_totals()).then_some(term.driver.generation),
+            prepared_by: needs_prepared(&self.around, term.sink.as_ref())
+                .then_some(term.driver.generation),
         };
         term.retained.from = keep_from;
         term.purge = Some(tokio::spawn(async move {
@@ -374,17 +347,6 @@ impl Runner {
                 tracing::warn!("old logs were not all deleted: {}", error.chain());
             }
         }));
-    }
-}
-
-impl Term {
-    /// Where the newest intent ends for each source: where the next batch begins.
-    fn ends(&self) -> Vec<Option<Offset>> {
-        let end = |id: &str| {
-            let last = self.facts.last_intent.as_ref()?;
-            last.sources.iter().find(|(known, _)| known == id)?.1.clone()
-        };
-        self.sources.iter().map(|source| end(&source.id)).collect()
     }
 }
 
@@ -396,6 +358,37 @@ pub(super) async fn release(term: &Term, ranges: &[OffsetRange]) {
             tracing::warn!("{description} did not release what is committed: {}", error.chain());
         }
         crash_point(CrashPoint::ReleaseDuring);
+    }
+}
+
+/// The state moves on to what a committed batch left.
+async fn apply(
+    term: &mut Term,
+    batch: BatchId,
+    wrote: Option<(Arc<StateBatch>, StateRef)>,
+) -> Result<()> {
+    if let (Some(state), Some((wrote, left))) = (&mut term.state, wrote) {
+        state.store.apply(&wrote).await?;
+        state.retain(batch, left);
+    }
+    Ok(())
+}
+
+fn state_json(state: Option<&(Arc<StateBatch>, StateRef)>) -> Result<serde_json::Value> {
+    let Some((_, left)) = state else { return Ok(serde_json::Value::Null) };
+    serde_json::to_value(left)
+        .map_err(|error| Error::internal("a reference to state has no JSON").because(error))
+}
+
+fn commit_record(term: &Term, totals: Option<Totals>, after: &Watermarks) -> Commit {
+    let version = term.facts.last_commit.as_ref().map_or(1, |last| last.version);
+    Commit {
+        version,
+        next_batch_watermark_ms: after.global_ms(),
+        state_unique_ids: (version >= 2).then(|| "{}".to_owned()),
+        generation: Some(term.driver.generation),
+        totals,
+        watermarks: after.nodes().clone(),
     }
 }
 

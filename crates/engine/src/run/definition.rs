@@ -1,10 +1,13 @@
 //! Everything that is fixed about a query before it runs.
 
 use crate::conf::Conf;
-use crate::explain::{Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee};
+use crate::explain::{
+    Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,
+};
 use crate::trigger::Trigger;
 use onefold_connector::{OutputMode, SinkDefinition};
 use onefold_plan::stream::StreamingPlan;
+use onefold_state::OperatorSpec;
 use onefold_storage::Store;
 use onefold_types::{Error, Result};
 use serde_json::{Value, json};
@@ -79,8 +82,8 @@ impl QueryDefinition {
     }
 
     /// What the query does, before its first batch.
-    pub(crate) fn explanation(&self) -> Explanation {
-        explanation(self.name.clone(), &self.plan, self.guarantee())
+    pub(crate) fn explanation(&self, operators: &[OperatorSpec]) -> Explanation {
+        explanation(self.name.clone(), &self.plan, operators, self.guarantee())
     }
 
     /// # Errors
@@ -148,12 +151,15 @@ pub(crate) fn guarantee(
 pub(crate) fn explanation(
     name: Option<String>,
     plan: &StreamingPlan,
+    operators: &[OperatorSpec],
     guarantee: GuaranteeReport,
 ) -> Explanation {
     Explanation {
         name,
         logical_plan: plan.logical_plan().display_indent().to_string(),
         physical_plan: None,
+        state: operators.iter().map(StateExplanation::of).collect(),
+        warnings: plan.warnings().to_vec(),
         guarantee,
     }
 }

@@ -11,6 +11,8 @@ use crate::query::{QueryShared, StreamingQuery};
 use crate::session::Session;
 use crate::streams::Taken;
 use datafusion::common::TableReference;
+use datafusion::execution::session_state::SessionState;
+use onefold_state::OperatorSpec;
 use onefold_types::{Error, Nonce, QueryId, Result, RunId};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -36,10 +38,15 @@ pub(crate) fn launch(session: &Session, definition: QueryDefinition) -> Result<S
     definition.check_folders()?;
     let store = Arc::clone(&definition.checkpoint.store);
     let id = session.inner.tasks.wait(async move { checkpoint::identity(&store).await })?;
-    let query = Arc::new(shared(&definition, id)?);
+    let state = session.inner.context.state();
+    let operators: Arc<[OperatorSpec]> = definition.plan.operators(&state)?.into();
+    for warning in definition.plan.warnings() {
+        tracing::warn!("query {id}: {warning}");
+    }
+    let query = Arc::new(shared(&definition, id, &operators)?);
     register(session, &definition, &query)?;
-    let opened =
-        publish_table(session, &definition).and_then(|()| open(session, definition, &query));
+    let opened = publish_table(session, &definition)
+        .and_then(|()| open(session, definition, &query, (state, operators)));
     if opened.is_err() {
         session.inner.streams.deregister(&query, None, false);
     }
@@ -50,11 +57,14 @@ fn open(
     session: &Session,
     definition: QueryDefinition,
     query: &Arc<QueryShared>,
+    (state, operators): (SessionState, Arc<[OperatorSpec]>),
 ) -> Result<StreamingQuery> {
     let around = Surroundings {
         definition: Arc::new(definition),
         query: Arc::clone(query),
-        state: Arc::new(session.inner.context.state()),
+        state: Arc::new(state),
+        operators,
+        state_budget: session.inner.state_budget.clone(),
         timer: Arc::clone(&session.inner.timer),
         nonce: Nonce(Uuid::new_v4()),
     };
@@ -117,7 +127,11 @@ async fn supervise(runner: Arc<Runner>, send: SyncSender<Opened>) {
     let _ = send.send(Opened::Failed(error));
 }
 
-fn shared(definition: &QueryDefinition, id: QueryId) -> Result<QueryShared> {
+fn shared(
+    definition: &QueryDefinition,
+    id: QueryId,
+    operators: &[OperatorSpec],
+) -> Result<QueryShared> {
     let conf = &definition.conf;
     let stop_ms = u64::try_from(conf.duration_ms("spark.sql.streaming.stopTimeout")?).unwrap_or(0);
     let stop_limit = (stop_ms > 0).then(|| Duration::from_millis(stop_ms));
@@ -125,7 +139,7 @@ fn shared(definition: &QueryDefinition, id: QueryId) -> Result<QueryShared> {
     let recent = usize::try_from(recent).unwrap_or(usize::MAX);
     let run = RunId(Uuid::new_v4());
     let name = definition.name.clone();
-    Ok(QueryShared::new(id, run, name, (stop_limit, recent), definition.explanation()))
+    Ok(QueryShared::new(id, run, name, (stop_limit, recent), definition.explanation(operators)))
 }
 
 /// Takes the query into the session; an older run of it is stopped first, if settings allow.

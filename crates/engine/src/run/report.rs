@@ -2,7 +2,10 @@
 
 use super::phases::Phases;
 use super::term::Term;
-use crate::progress::{SinkProgress, SourceProgress, StreamingQueryProgress, iso_ms, offset_json};
+use crate::progress::{
+    SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
+    iso_ms, offset_json,
+};
 use crate::query::QueryShared;
 use onefold_connector::Source;
 use onefold_types::{BatchId, Offset, OffsetRange, Published};
@@ -18,6 +21,9 @@ pub(crate) struct Report<'a> {
     /// Rows read, in plan order; empty when nothing was computed.
     pub(crate) input_rows: &'a [u64],
     pub(crate) published: Published,
+    pub(crate) event_time: BTreeMap<String, String>,
+    pub(crate) state_operators: Vec<StateOperatorProgress>,
+    pub(crate) watermarks: Vec<WatermarkProgress>,
     pub(crate) phases: &'a Phases,
     /// When the look before this one began.
     pub(crate) looked_before_ms: Option<i64>,
@@ -28,7 +34,7 @@ pub(crate) fn progress(
     query: &QueryShared,
     term: &Term,
     sink_description: &str,
-    report: &Report<'_>,
+    report: Report<'_>,
 ) -> StreamingQueryProgress {
     let duration_ms = report.phases.durations();
     let work_ms = duration_ms.get("triggerExecution").copied().unwrap_or(0);
@@ -62,8 +68,8 @@ pub(crate) fn progress(
         input_rows_per_second: rates.input(rows),
         processed_rows_per_second: rates.processed(rows),
         duration_ms,
-        event_time: BTreeMap::new(),
-        state_operators: Vec::new(),
+        event_time: report.event_time,
+        state_operators: report.state_operators,
         sources: sources.collect(),
         sink: SinkProgress {
             description: sink_description.to_owned(),
@@ -71,6 +77,7 @@ pub(crate) fn progress(
             metrics: sink_metrics(&report.published),
         },
         observed_metrics: BTreeMap::new(),
+        watermarks: report.watermarks,
     }
 }
 

@@ -1,13 +1,67 @@
 //! Staging a batch: every partition of the plan as a task of its own.
 
 use crate::fault::from_datafusion;
+use arrow::record_batch::RecordBatch;
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream,
+};
+use futures::{Stream, StreamExt};
 use onefold_connector::{Attempt, Sink, StagedOutput};
 use onefold_types::{Error, Result};
+use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use std::task::{Context, Poll};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
+
+/// Knows when the rows of all partitions have been read: then operators have written all of their
+/// state, while the sink may still be making the rows durable.
+#[derive(Debug, Clone)]
+pub(crate) struct AllRead {
+    left: Arc<watch::Sender<usize>>,
+}
+
+impl AllRead {
+    pub(crate) fn new(partitions: usize) -> Self {
+        AllRead { left: Arc::new(watch::Sender::new(partitions)) }
+    }
+
+    /// Waits until every partition is read to its end.
+    pub(crate) async fn wait(&self) {
+        // The sender lives in `self`, so that waiting ends only by the condition.
+        let _ = self.left.subscribe().wait_for(|left| *left == 0).await;
+    }
+
+    fn watched(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let schema = rows.schema();
+        let rows = Watched { rows: Some(rows), all: self.clone() };
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+}
+
+/// The rows of one partition. At their end they are dropped, so that all that they hold is handed
+/// back, and only then is the end told.
+struct Watched {
+    rows: Option<SendableRecordBatchStream>,
+    all: AllRead,
+}
+
+impl Stream for Watched {
+    type Item = PlanResult<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(rows) = &mut self.rows else { return Poll::Ready(None) };
+        let next = std::task::ready!(rows.poll_next_unpin(cx));
+        if next.is_none() {
+            self.rows = None;
+            self.all.left.send_modify(|left| *left = left.saturating_sub(1));
+        }
+        Poll::Ready(next)
+    }
+}
 
 /// Stages all partitions, at most `at_once` at the same time, in the order of partitions.
 ///
@@ -19,12 +73,13 @@ pub(crate) async fn stage_all(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     at_once: usize,
+    all: &AllRead,
 ) -> Result<Vec<StagedOutput>> {
     let slots = Arc::new(Semaphore::new(at_once.max(1)));
     let mut tasks = JoinSet::new();
     for partition in 0..plan.output_partitioning().partition_count() {
         let (sink, plan, context) = (Arc::clone(sink), Arc::clone(plan), Arc::clone(context));
-        let (slots, attempt) = (Arc::clone(&slots), *attempt);
+        let (slots, attempt, all) = (Arc::clone(&slots), *attempt, all.clone());
         tasks.spawn(async move {
             // The semaphore is never closed.
             let _slot = slots.acquire_owned().await;
@@ -32,7 +87,7 @@ pub(crate) async fn stage_all(
                 Error::invalid(format!("partition {partition} is more than a batch can have"))
             })?;
             let rows = plan.execute(partition, context).map_err(from_datafusion)?;
-            sink.stage(&attempt, number, rows).await
+            sink.stage(&attempt, number, all.watched(rows)).await
         });
     }
     let mut outputs = Vec::with_capacity(tasks.len());

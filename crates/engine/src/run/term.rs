@@ -1,15 +1,19 @@
 //! One driver's time in office: from taking the checkpoint over to the first failure.
 
 use super::definition::QueryDefinition;
+use super::state::TermState;
 use super::timed::TimedSource;
+use super::watermark;
 use crate::checkpoint::{self, Driver, Found, HostName, Retained, SinkFacts, Takeover};
 use crate::query::QueryShared;
 use crate::timer::Timer;
 use datafusion::execution::session_state::SessionState;
 use onefold_connector::{Clock, Sink, SinkContext, SourceContext, SourceDefinition};
-use onefold_plan::stream::StreamSource;
+use onefold_plan::stream::{BatchWatermark, StreamSource};
 use onefold_protocol::record::{Intent, IntentVersion};
 use onefold_protocol::recovery::{Facts, Next, decide};
+use onefold_protocol::watermark::Watermarks;
+use onefold_state::{MemoryBudget, OperatorSpec};
 use onefold_storage::Store;
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
@@ -23,6 +27,10 @@ pub(crate) struct Surroundings {
     pub(crate) definition: Arc<QueryDefinition>,
     pub(crate) query: Arc<QueryShared>,
     pub(crate) state: Arc<SessionState>,
+    /// What the query's stateful operators keep; empty for a query without state.
+    pub(crate) operators: Arc<[OperatorSpec]>,
+    /// The memory that state may take.
+    pub(crate) state_budget: MemoryBudget,
     pub(crate) timer: Arc<dyn Timer>,
     /// The mark of this run in its records.
     pub(crate) nonce: Nonce,
@@ -48,6 +56,11 @@ pub(crate) struct Term {
     /// What to do next, and on what.
     pub(crate) next: Next,
     pub(crate) facts: Facts,
+    /// The watermark after the newest commit.
+    pub(crate) watermarks: Watermarks,
+    pub(crate) operators: Arc<[OperatorSpec]>,
+    /// The state after the newest commit; `None` for a query without.
+    pub(crate) state: Option<TermState>,
 }
 
 impl Term {
@@ -81,7 +94,21 @@ impl Term {
             from: facts.intent_ids.first().copied().unwrap_or(BatchId::FIRST),
         };
         let next = decided(&facts);
-        Ok(Term { driver, store, sources, sink, retained, purge: None, next, facts })
+        let watermarks = watermark::restore(&around.definition.conf, &facts)?;
+        let state = TermState::open(around, &store, driver.generation, &facts, &next).await?;
+        Ok(Term {
+            driver,
+            store,
+            sources,
+            sink,
+            retained,
+            purge: None,
+            next,
+            facts,
+            watermarks,
+            operators: Arc::clone(&around.operators),
+            state,
+        })
     }
 
     /// Looks again at the checkpoint and the sink, and decides anew.
@@ -90,6 +117,12 @@ impl Term {
         let found = checkpoint::gather(self.store.as_ref(), batches_retained).await?;
         self.facts = with_mark(around, &self.store, self.sink.as_ref(), found).await?;
         self.next = decided(&self.facts);
+        self.watermarks = watermark::restore(&around.definition.conf, &self.facts)?;
+        // The batch that was run may not be the one that counts: what it wrote is forgotten.
+        self.state = None;
+        let generation = self.driver.generation;
+        self.state =
+            TermState::open(around, &self.store, generation, &self.facts, &self.next).await?;
         Ok(())
     }
 
@@ -109,12 +142,14 @@ impl Term {
         if named || configured >= 2 { IntentVersion::V2 } else { IntentVersion::V1 }
     }
 
-    /// The watermark in force for the next batch.
-    pub(crate) fn watermark_ms(&self) -> i64 {
-        let intended = self.facts.last_intent.as_ref().map_or(0, |last| last.batch_watermark_ms);
-        let committed =
-            self.facts.last_commit.as_ref().map_or(0, |last| last.next_batch_watermark_ms);
-        intended.max(committed)
+    /// The watermarks of the newest intent's batch: rows up to the watermark of the batch before are
+    /// late, state up to its own is done with.
+    pub(crate) fn batch_watermark(&self) -> BatchWatermark {
+        let of = |intent: &Option<Intent>| intent.as_ref().map_or(0, |it| it.batch_watermark_ms);
+        BatchWatermark {
+            late_ms: of(&self.facts.intent_before),
+            evict_ms: of(&self.facts.last_intent),
+        }
     }
 
     /// A new intent is durable.
@@ -128,6 +163,9 @@ impl Term {
     pub(crate) async fn close(mut self) {
         if let Some(purge) = self.purge.take() {
             let _ = purge.await;
+        }
+        if let Some(state) = self.state.take() {
+            state.close().await;
         }
     }
 }
@@ -148,9 +186,18 @@ async fn with_mark(
         query: around.query.id,
         keeps_marks: around.definition.sink.delivery().exactly_once(),
         mark: sink.last_mark().await?,
-        needs_prepared: !sink.tells_totals(),
+        needs_prepared: needs_prepared(around, sink),
+        has_state: !around.operators.is_empty(),
     };
     found.with_mark(store.as_ref(), said).await
+}
+
+/// Whether a batch leaves a record of what it computed: of state, of watermarks, and of totals that
+/// the sink cannot tell.
+pub(crate) fn needs_prepared(around: &Surroundings, sink: &dyn Sink) -> bool {
+    !around.operators.is_empty()
+        || !around.definition.plan.watermarks().is_empty()
+        || !sink.tells_totals()
 }
 
 fn decided(facts: &Facts) -> Next {

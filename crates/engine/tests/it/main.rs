@@ -13,4 +13,5 @@ mod crashes;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod queries;
+mod stateful;
 mod world;
