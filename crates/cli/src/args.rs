@@ -33,6 +33,9 @@ pub enum Command {
     /// Looks into a checkpoint, checks, rewinds or copies it.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Reads the state that a query's operators keep in a checkpoint.
+    #[command(subcommand)]
+    State(StateCommand),
     /// Compares a checkpoint with its sink, batch by batch: rows and content hash.
     Verify(VerifyArgs),
     /// Kills a stream at several points of its protocol and counts every event at the end.
@@ -60,6 +63,14 @@ pub struct PipelineArgs {
     /// A runtime setting, such as spark.sql.session.timeZone=UTC; may be given many times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub conf: Vec<(String, String)>,
+}
+
+impl PipelineArgs {
+    /// How an object store is reached: the pipeline's settings say it too.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        Reach { conf: self.conf.clone() }
+    }
 }
 
 /// `onefold run`.
@@ -93,6 +104,8 @@ pub struct ExplainArgs {
 pub enum CheckpointCommand {
     /// Shows what a checkpoint holds and what a restart would do.
     Show(ShowArgs),
+    /// Says what becomes of each operator's state if a pipeline goes on with a checkpoint.
+    Plan(PlanArgs),
     /// Checks that a checkpoint is whole, without its sink.
     Verify(StructureArgs),
     /// Makes lost entries of the file sink's manifest again, from the data files and the commits.
@@ -131,6 +144,26 @@ pub struct ShowArgs {
     /// How an object store is reached.
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// `onefold checkpoint plan`.
+#[derive(Debug, ClapArgs)]
+pub struct PlanArgs {
+    /// The checkpoint's folder or URL.
+    #[arg(value_name = "CHECKPOINT")]
+    pub folder: String,
+    /// The pipeline.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// The table of the pipeline, where its checkpoint does not tell.
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+    /// Let the next start drop the state that the query cannot go on with.
+    #[arg(long)]
+    pub accept: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `onefold checkpoint verify`.
@@ -250,6 +283,41 @@ pub struct ImportArgs {
     #[arg(long, value_name = "OLD=NEW")]
     pub relocate: Vec<String>,
     /// Print JSON about what was done.
+    #[arg(long)]
+    pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `onefold state …`.
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// Lists operators, or the rows of one of them, at the newest or an older version.
+    Read(StateReadArgs),
+}
+
+/// `onefold state read`.
+#[derive(Debug, ClapArgs)]
+pub struct StateReadArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// Show the rows of this operator, by number or name.
+    #[arg(long, value_name = "ID")]
+    pub operator: Option<String>,
+    /// Of the operator's families of rows this one, where it has several.
+    #[arg(long, value_name = "NAME", requires = "operator")]
+    pub family: Option<String>,
+    /// The version: what batch VERSION - 1 left [default: the newest committed].
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<u64>,
+    /// Show what the batch that left the version changed, instead of all rows.
+    #[arg(long, requires = "operator")]
+    pub changes: bool,
+    /// Show at most so many rows.
+    #[arg(long, value_name = "ROWS", default_value_t = 1_000)]
+    pub limit: usize,
+    /// Print JSON: one object, or with --operator one object a line for each row.
     #[arg(long)]
     pub json: bool,
     /// How an object store is reached.

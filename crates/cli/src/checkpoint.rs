@@ -1,6 +1,7 @@
 //! `onefold checkpoint …`: looking into checkpoints, checking, rewinding and copying them.
 
 mod copy;
+mod plan;
 mod repair;
 mod rewind;
 mod show;
@@ -16,6 +17,7 @@ use crate::exit::Failure;
 pub fn checkpoint(command: &CheckpointCommand) -> Result<(), Failure> {
     match command {
         CheckpointCommand::Show(args) => show::show(args),
+        CheckpointCommand::Plan(args) => plan::plan(args),
         CheckpointCommand::Verify(args) => structure::verify(args),
         CheckpointCommand::Repair(args) => repair::repair(args),
         CheckpointCommand::Rewind(args) => rewind::rewind(args),

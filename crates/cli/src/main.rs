@@ -16,6 +16,7 @@ mod pipeline_file;
 mod run;
 mod signals;
 mod sink_lookup;
+mod state;
 mod table;
 mod terminal;
 mod time;
@@ -63,6 +64,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Checkpoint(command) => checkpoint::checkpoint(&command),
+        Command::State(command) => state::state(&command),
         Command::Verify(args) => verify::verify(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Connectors(args) => connectors::list(&args),

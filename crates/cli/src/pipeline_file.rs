@@ -2,7 +2,7 @@
 
 use crate::args::PipelineArgs;
 use crate::exit::Failure;
-use onefold::pipeline::{self, PipelineOptions};
+use onefold::pipeline::{self, PipelineOptions, TableState};
 use onefold::types::{Error, Result};
 use onefold::{Explanation, Session, StreamingQuery, Trigger};
 use std::path::{Path, PathBuf};
@@ -68,6 +68,14 @@ impl PipelineFile {
     /// As [`PipelineFile::start`], as far as no checkpoint is needed.
     pub fn explain(&self, session: &Session) -> Result<Vec<Explanation>, Failure> {
         pipeline::explain(session, &self.text, &self.options).map_err(|error| self.failure(error))
+    }
+
+    /// What each table's query keeps of state.
+    ///
+    /// # Errors
+    /// As [`PipelineFile::explain`].
+    pub fn state(&self, session: &Session) -> Result<Vec<TableState>, Failure> {
+        pipeline::state(session, &self.text, &self.options).map_err(|error| self.failure(error))
     }
 
     /// Names the file where the text of the error points into it.
