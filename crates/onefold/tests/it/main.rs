@@ -9,6 +9,7 @@
     reason = "tests may fail loudly, and write their input as any program would"
 )]
 
+mod golden_state;
 mod object_store;
 
 use onefold::pipeline::{self, PipelineOptions};

@@ -58,7 +58,8 @@ pub fn order_by(
     input: LogicalPlan,
     keys: &[&str],
 ) -> Result<LogicalPlan> {
-    let (query, _) = text::parse_query(&format!("SELECT * FROM {FRAME} ORDER BY {}", keys.join(", ")))?;
+    let (query, _) =
+        text::parse_query(&format!("SELECT * FROM {FRAME} ORDER BY {}", keys.join(", ")))?;
     over(context, input, query)
 }
 
