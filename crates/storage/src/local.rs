@@ -171,7 +171,9 @@ impl Inner {
         let read = || -> std::io::Result<Bytes> {
             let mut file = std::fs::File::open(&place)?;
             file.seek(SeekFrom::Start(start))?;
-            let mut bytes = Vec::new();
+            let there = file.metadata()?.len().saturating_sub(start).min(length);
+            // One more than there is, so that meeting the end asks for no more memory.
+            let mut bytes = Vec::with_capacity(usize::try_from(there).map_or(0, |it| it + 1));
             file.take(length).read_to_end(&mut bytes)?;
             Ok(bytes.into())
         };
@@ -265,6 +267,11 @@ impl Store for LocalStore {
     async fn list_deep(&self, folder: &str, hidden: bool) -> Result<Vec<Entry>> {
         let folder = folder.to_owned();
         self.run(move |inner| inner.list_deep(&folder, hidden)).await
+    }
+
+    async fn names_deep(&self, folder: &str, hidden: bool) -> Result<Vec<String>> {
+        let folder = folder.to_owned();
+        self.run(move |inner| inner.names_deep(&folder, hidden)).await
     }
 
     async fn delete(&self, path: &str) -> Result<()> {

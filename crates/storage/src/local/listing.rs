@@ -47,27 +47,48 @@ impl Inner {
     }
 
     pub(super) fn list_deep(&self, folder: &str, hidden: bool) -> Result<Vec<Entry>> {
+        self.meet_folder(&self.folder(folder)?)?;
+        let mut entries = Vec::new();
+        let mut take = |path: String, item: &DirEntry| -> Result<()> {
+            let facts = facts_of(item)?;
+            entries.extend(facts.map(|facts| entry(path, &facts)));
+            Ok(())
+        };
+        self.walk(folder, Walk { hidden, above: Vec::new(), take: &mut take })?;
+        Ok(entries)
+    }
+
+    pub(super) fn names_deep(&self, folder: &str, hidden: bool) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut take = |path: String, _: &DirEntry| -> Result<()> {
+            names.push(path);
+            Ok(())
+        };
+        self.walk(folder, Walk { hidden, above: Vec::new(), take: &mut take })?;
+        Ok(names)
+    }
+
+    fn walk(&self, folder: &str, mut walk: Walk<'_>) -> Result<()> {
         let place = self.folder(folder)?;
-        let mut walk = Walk { hidden, above: Vec::new(), entries: Vec::new() };
         let identity = match std::fs::metadata(&place) {
             Ok(facts) => (facts.dev(), facts.ino()),
-            Err(error) if absent(&error) => return Ok(walk.entries),
+            Err(error) if absent(&error) => return Ok(()),
             Err(error) => return Err(fault("list", &place, error)),
         };
-        walk.enter(&place, folder, identity)?;
-        Ok(walk.entries)
+        walk.enter(&place, folder, identity)
     }
 }
 
 /// One walk through a tree.
-struct Walk {
+struct Walk<'a> {
     hidden: bool,
     /// The folders from the top down to the current one.
     above: Vec<Identity>,
-    entries: Vec<Entry>,
+    /// Takes each file.
+    take: &'a mut dyn FnMut(String, &DirEntry) -> Result<()>,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn enter(&mut self, place: &Path, folder: &str, identity: Identity) -> Result<()> {
         if self.above.contains(&identity) {
             return Ok(());
@@ -82,14 +103,18 @@ impl Walk {
             if name.starts_with('.') && !self.hidden {
                 continue;
             }
+            let path = join_path(folder, &name);
+            if item.file_type().is_ok_and(|kind| kind.is_file()) {
+                (self.take)(path, &item)?;
+                continue;
+            }
             let Some(facts) = facts_of(&item)? else {
                 continue;
             };
-            let path = join_path(folder, &name);
             if facts.is_dir() {
                 self.enter(&item.path(), &path, (facts.dev(), facts.ino()))?;
             } else {
-                self.entries.push(entry(path, &facts));
+                (self.take)(path, &item)?;
             }
         }
         self.above.pop();
@@ -117,7 +142,9 @@ fn name_of(item: &DirEntry, folder: &Path) -> Result<String> {
 
 /// Facts of what a name leads to; `None` if it vanished meanwhile, leads nowhere or in a circle.
 fn facts_of(item: &DirEntry) -> Result<Option<Metadata>> {
-    match std::fs::metadata(item.path()) {
+    let plain = item.file_type().is_ok_and(|kind| kind.is_file());
+    let facts = if plain { item.metadata() } else { std::fs::metadata(item.path()) };
+    match facts {
         Ok(facts) => Ok(Some(facts)),
         Err(error) if absent(&error) => Ok(None),
         Err(error) if super::disk::is(&error, rustix::io::Errno::LOOP) => Ok(None),

@@ -190,7 +190,11 @@ async fn listed(store: &dyn Store, folder: &str) -> Vec<String> {
 }
 
 pub(crate) async fn deep(store: &dyn Store, folder: &str, hidden: bool) -> Vec<String> {
-    sorted(store.list_deep(folder, hidden).await.unwrap())
+    let paths = sorted(store.list_deep(folder, hidden).await.unwrap());
+    let mut names = store.names_deep(folder, hidden).await.unwrap();
+    names.sort();
+    assert_eq!(names, paths, "names alone are those of the listing");
+    paths
 }
 
 fn sorted(entries: Vec<onefold_storage::Entry>) -> Vec<String> {
