@@ -10,7 +10,7 @@
 
 use super::manifest::FOLDER;
 use super::names::{DataFile, hidden};
-use onefold_storage::{Entry, Store};
+use onefold_storage::Store;
 use onefold_types::{BatchId, Generation, QueryId, Result};
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,8 +45,8 @@ fn final_path(path: &str) -> Option<(String, &str)> {
 }
 
 /// The paths of the output itself, without what `checkpoint rewind` keeps beside it.
-fn in_output(entries: Vec<Entry>) -> impl Iterator<Item = String> {
-    entries.into_iter().map(|entry| entry.path).filter(|path| !path.starts_with("_onefold/"))
+fn in_output(paths: Vec<String>) -> impl Iterator<Item = String> {
+    paths.into_iter().filter(|path| !path.starts_with("_onefold/"))
 }
 
 /// What of an older driver's files is to be done before a batch runs again.
@@ -60,13 +60,13 @@ pub(crate) struct BeforeRun {
 
 /// Sorts the output's files before `batch`, whose mark is not decided, runs again.
 pub(crate) fn before_run(
-    entries: Vec<Entry>,
+    paths: Vec<String>,
     query: QueryId,
     generation: Generation,
     batch: BatchId,
 ) -> BeforeRun {
     let mut found = BeforeRun::default();
-    for path in in_output(entries) {
+    for path in in_output(paths) {
         let Some(file) = DataFile::parse(&path) else { continue };
         if file.query != query || file.generation >= generation {
             continue;
@@ -93,13 +93,13 @@ pub(crate) struct Settled {
 
 /// Sorts the output's files now that the mark of `batch` names the files `won`.
 pub(crate) fn settled(
-    entries: Vec<Entry>,
+    paths: Vec<String>,
     query: QueryId,
     batch: BatchId,
     won: &HashSet<String>,
 ) -> Settled {
     let mut found = Settled::default();
-    for path in in_output(entries) {
+    for path in in_output(paths) {
         let Some(file) = DataFile::parse(&path).filter(|file| file.query == query) else {
             continue;
         };
@@ -180,12 +180,6 @@ mod tests {
         format!("k=1/.{}.{tag}.staged", name(batch, generation).strip_prefix("k=1/").unwrap())
     }
 
-    fn entries(paths: &[String]) -> Vec<Entry> {
-        let entry =
-            |path: &String| Entry { path: path.clone(), size: 1, modified_ms: 0, etag: None };
-        paths.iter().map(entry).collect()
-    }
-
     #[test]
     fn before_a_batch_runs_again_only_older_drivers_lose_what_they_staged() {
         let paths = [
@@ -199,7 +193,7 @@ mod tests {
             "k=1/part-00000-c000.parquet".to_owned(),
         ];
         let query = QUERY.parse().unwrap();
-        let found = before_run(entries(&paths), query, Generation(3), BatchId(5));
+        let found = before_run(paths.to_vec(), query, Generation(3), BatchId(5));
         assert_eq!(found.staged, [away(4, 1, "g1"), away(5, 1, "g1")]);
         assert_eq!(found.seen, [name(5, 2)]);
     }
@@ -219,7 +213,7 @@ mod tests {
             format!("_onefold/rewound/2/{}", name(5, 1)),
         ];
         let won = HashSet::from([name(5, 2)]);
-        let found = settled(entries(&paths), QUERY.parse().unwrap(), BatchId(5), &won);
+        let found = settled(paths.to_vec(), QUERY.parse().unwrap(), BatchId(5), &won);
         let lost =
             [away(3, 1, "g1"), name(5, 1), away(5, 3, "concealed"), away(5, 4, "g4"), name(5, 4)];
         assert_eq!(found.lost, lost);

@@ -247,21 +247,31 @@ impl Manifest {
         Manifest { inner: Arc::new(Inner { store, query, generation, interval, retention, state }) }
     }
 
-    /// Lists the manifest anew and tells its newest batch.
+    /// Looks for batches that came since the manifest was listed, and tells the newest one.
     pub(crate) async fn refresh(&self) -> Result<Option<Newest>> {
-        let files = list(self.inner.store.as_ref()).await?;
-        let newest = newest(self.inner.store.as_ref(), &files).await?;
-        self.inner.state.lock().await.files = files;
-        Ok(newest)
+        let inner = &self.inner;
+        let store = inner.store.as_ref();
+        let newest_known = inner.state.lock().await.files.last_key_value().map(|(id, _)| *id);
+        let Some(mut last) = newest_known else {
+            let files = list(store).await?;
+            let newest = newest(store, &files).await?;
+            inner.state.lock().await.files = files;
+            return Ok(newest);
+        };
+        // Marks come one after another, so that the next one is missing only at the end. The
+        // listing made durable what an earlier process left in the folder.
+        while let Some(form) = inner.form_of(last.next()).await? {
+            last = last.next();
+            inner.state.lock().await.files.insert(last, form);
+        }
+        let form = inner.state.lock().await.files.get(&last).copied();
+        newest(store, &form.map(|form| (last, form)).into_iter().collect()).await
     }
 
     /// The lines of a batch, if the manifest holds it: one look, without a listing.
     pub(crate) async fn look(&self, batch: BatchId) -> Result<Option<Vec<Line>>> {
-        let store = self.inner.store.as_ref();
-        let compact = self.inner.compacts(batch);
-        let Some(entry) = store.stat(&path_of(batch, compact)).await? else { return Ok(None) };
-        let form = Form { compact, size: entry.size, modified_ms: entry.modified_ms };
-        lines_of(store, &Files::from([(batch, form)]), batch).await
+        let Some(form) = self.inner.form_of(batch).await? else { return Ok(None) };
+        lines_of(self.inner.store.as_ref(), &Files::from([(batch, form)]), batch).await
     }
 
     /// The lines of a batch, wherever the manifest holds them.
@@ -380,27 +390,47 @@ impl Manifest {
     /// for `delay_ms`, so that a reader that listed them can still read them.
     pub(crate) async fn purge(&self, keep_from: BatchId, now_ms: i64, delay_ms: i64) -> Result<()> {
         let inner = &self.inner;
-        let mut state = inner.state.lock().await;
-        let compact =
-            state.files.range(..keep_from).rev().find(|(_, form)| form.compact).map(|(id, _)| *id);
-        let Some(compact) = compact else { return Ok(()) };
-        let old: Vec<(BatchId, Form)> = state
-            .files
-            .range(..compact)
-            .filter(|(_, form)| form.modified_ms <= now_ms.saturating_sub(delay_ms))
-            .map(|(id, form)| (*id, *form))
-            .collect();
-        for (batch, form) in old {
-            inner.store.delete(&path_of(batch, form.compact)).await?;
-            state.files.remove(&batch);
+        let old: Vec<(BatchId, Form)> = {
+            let mut state = inner.state.lock().await;
+            let mut before = state.files.range(..keep_from).rev();
+            let Some(compact) = before.find(|(_, form)| form.compact).map(|(id, _)| *id) else {
+                return Ok(());
+            };
+            let old = state
+                .files
+                .range(..compact)
+                // Later batches are younger.
+                .take_while(|(_, form)| form.modified_ms <= now_ms.saturating_sub(delay_ms))
+                .map(|(id, form)| (*id, *form))
+                .collect::<Vec<_>>();
+            for (batch, _) in &old {
+                state.files.remove(batch);
+            }
+            old
+        };
+        if old.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // Marks do not wait for this.
+        let paths: Vec<String> = old.iter().map(|(id, form)| path_of(*id, form.compact)).collect();
+        let deleted = inner.store.delete_all(&paths).await;
+        if deleted.is_err() {
+            inner.state.lock().await.files.extend(old);
+        }
+        deleted
     }
 }
 
 impl Inner {
     fn compacts(&self, batch: BatchId) -> bool {
         compact_interval::compacts(batch.0, self.interval)
+    }
+
+    /// What the file of a batch is, if it is there: one look, without a listing.
+    async fn form_of(&self, batch: BatchId) -> Result<Option<Form>> {
+        let compact = self.compacts(batch);
+        let entry = self.store.stat(&path_of(batch, compact)).await?;
+        Ok(entry.map(|it| Form { compact, size: it.size, modified_ms: it.modified_ms }))
     }
 
     /// The first batch from `batch` on that compacts.
@@ -430,5 +460,53 @@ impl Inner {
             ahead.copy(store, files, through).await?;
         }
         Ok(ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_storage::LocalStore;
+    use onefold_types::ContentHash;
+
+    #[tokio::test]
+    async fn a_look_for_newer_batches_finds_what_another_driver_marked() {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(LocalStore::new(folder.path()).unwrap());
+        let query: QueryId = "6fa0ab59-0d2c-4b1e-9d5c-1f2d3c4b5a69".parse().unwrap();
+        let open = |generation: u64, files: Files| {
+            let generation = Generation(generation);
+            Manifest::new(Arc::clone(&store), query, generation, files, 10, Retention::default())
+        };
+        let mark = async |manifest: &Manifest, generation: u64, batch: u64| {
+            let batch = BatchId(batch);
+            let name = format!("part-00000-{query}-b{batch}-g{generation}-c000.parquet");
+            let mut line = Line::add(store.url(), &name, 1, 1);
+            line.onefold = Some(Note {
+                query,
+                batch,
+                generation: Generation(generation),
+                files: 1,
+                rows: batch.0,
+                hash: ContentHash(0),
+            });
+            assert!(matches!(manifest.mark(batch, &[line], 1).await.unwrap(), Marked::Ours));
+        };
+        let (old, new) = (open(1, Files::new()), open(2, Files::new()));
+        assert!(old.refresh().await.unwrap().is_none());
+        mark(&new, 2, 0).await;
+        // Across a compaction, and from a folder that was empty when it was listed.
+        for last in [0, 3, 9, 12, 25] {
+            let known = new.refresh().await.unwrap().unwrap().published.mark.batch.0;
+            for batch in known + 1..=last {
+                mark(&new, 2, batch).await;
+            }
+            let newest = old.refresh().await.unwrap().unwrap().published;
+            assert_eq!(
+                (newest.mark.batch, newest.mark.generation),
+                (BatchId(last), Some(Generation(2)))
+            );
+            assert_eq!(newest.totals.unwrap().rows, last);
+        }
     }
 }

@@ -181,8 +181,8 @@ impl Sink for FileSink {
         if self.manifest.look(batch).await?.is_some() {
             return Ok(());
         }
-        let entries = self.store.list_deep("", true).await?;
-        let old = leftovers::before_run(entries, self.query, self.generation, batch);
+        let paths = self.store.names_deep("", true).await?;
+        let old = leftovers::before_run(paths, self.query, self.generation, batch);
         self.delete(&old.staged).await?;
         if old.seen.is_empty() {
             return Ok(());
@@ -283,8 +283,8 @@ impl Sink for FileSink {
         // An older driver that still lives may give a file its final name between our look and
         // our act, but each file once only: so look again until nothing is left.
         for _ in 0..SWEEPS {
-            let entries = self.store.list_deep("", true).await?;
-            let found = leftovers::settled(entries, self.query, batch, &won);
+            let paths = self.store.names_deep("", true).await?;
+            let found = leftovers::settled(paths, self.query, batch, &won);
             let (mut lost, mut back) = (found.lost, found.won);
             for (older, concealed) in found.doubtful {
                 self.tell_apart(older, concealed, &mut lost, &mut back).await?;

@@ -12,7 +12,6 @@ use super::note::ChosenFile;
 use super::partitions;
 use super::reader::{FormatReader, Wanted};
 use super::scan::{FileScan, METADATA, Origin, Shared, metadata_fields};
-use super::seen::SeenFiles;
 use super::source::{FileSource, Limit};
 use super::times::Zone;
 use crate::formats::Format;
@@ -126,9 +125,7 @@ impl Definition {
         let base = base_of(&options, &places)?;
         let partition_columns = match &base {
             Some(base) => {
-                let files = places.list(&SeenFiles::new(i64::MAX, false))?;
-                let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
-                partitions::columns(&paths, base, schema.as_ref(), true, zone)
+                partitions::columns(&places.samples()?, base, schema.as_ref(), true, zone)
             }
             None => Vec::new(),
         };

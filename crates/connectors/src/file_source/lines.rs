@@ -20,7 +20,8 @@ pub(crate) fn for_each_line(
     separator: Option<&[u8]>,
     mut each: impl FnMut(Line<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let mut buffer: Vec<u8> = Vec::with_capacity(CHUNK_BYTES);
+    // Grows to what a piece needs: most files of a stream are far smaller than a whole one.
+    let mut buffer: Vec<u8> = Vec::new();
     let mut started = false;
     loop {
         let before = buffer.len();

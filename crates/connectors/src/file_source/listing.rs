@@ -100,6 +100,28 @@ pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// A listing under way.
+struct Listing<'a> {
+    seen: &'a SeenFiles,
+    /// Whether one file stands for all of its folder.
+    one_of_each: bool,
+    found: Vec<Found>,
+}
+
+impl Listing<'_> {
+    /// Whether a file need not be looked at; `sampled` says that its folder gave one already.
+    fn has_enough(&self, path: &str, sampled: bool) -> bool {
+        self.seen.contains(path) || (self.one_of_each && sampled)
+    }
+
+    fn take(&mut self, path: String, metadata: &fs::Metadata) {
+        let modified_ms = modified_ms(metadata);
+        if self.seen.is_new(&path, modified_ms) {
+            self.found.push(Found { path, size: metadata.len(), modified_ms, etag: None });
+        }
+    }
+}
+
 impl Places {
     /// The URI of an absolute path.
     pub(crate) fn uri(&self, path: &str) -> String {
@@ -111,10 +133,21 @@ impl Places {
 
     /// All files that `seen` does not hold already.
     pub(crate) fn list(&self, seen: &SeenFiles) -> Result<Vec<Found>> {
+        self.look(Listing { seen, one_of_each: false, found: Vec::new() })
+    }
+
+    /// The path of one file of each folder that has any, without a look at the file (in a bucket: of
+    /// all files).
+    pub(crate) fn samples(&self) -> Result<Vec<String>> {
+        let seen = SeenFiles::new(i64::MAX, false);
+        let found = self.look(Listing { seen: &seen, one_of_each: true, found: Vec::new() })?;
+        Ok(found.into_iter().map(|file| file.path).collect())
+    }
+
+    fn look(&self, mut listing: Listing<'_>) -> Result<Vec<Found>> {
         if let Some(bucket) = &self.bucket {
-            return bucket.list(self, seen);
+            return bucket.list(self, listing.seen);
         }
-        let mut found = Vec::new();
         for pattern in &self.patterns {
             for root in expand(pattern)? {
                 let metadata = match fs::metadata(&root) {
@@ -132,35 +165,21 @@ impl Places {
                 };
                 if metadata.is_dir() {
                     let mut above = vec![(metadata.dev(), metadata.ino())];
-                    self.walk(&root, false, seen, &mut above, &mut found)?;
+                    self.walk(&root, false, &mut above, &mut listing)?;
                 } else {
-                    self.take(location::file_uri(&root), &metadata, seen, &mut found);
+                    listing.take(location::file_uri(&root), &metadata);
                 }
             }
         }
-        Ok(found)
-    }
-
-    fn take(
-        &self,
-        path: String,
-        metadata: &fs::Metadata,
-        seen: &SeenFiles,
-        found: &mut Vec<Found>,
-    ) {
-        let modified_ms = modified_ms(metadata);
-        if seen.is_new(&path, modified_ms) {
-            found.push(Found { path, size: metadata.len(), modified_ms, etag: None });
-        }
+        Ok(listing.found)
     }
 
     fn walk(
         &self,
         folder: &Path,
         in_partition: bool,
-        seen: &SeenFiles,
         above: &mut Vec<(u64, u64)>,
-        found: &mut Vec<Found>,
+        listing: &mut Listing<'_>,
     ) -> Result<()> {
         let prefix = format!("{}/", location::file_uri(folder).trim_end_matches('/'));
         let entries = match fs::read_dir(folder) {
@@ -171,6 +190,7 @@ impl Places {
             }
             Err(error) => return Err(failed(folder, error)),
         };
+        let mut sampled = false;
         for entry in entries {
             let entry = entry.map_err(|error| failed(folder, error))?;
             let name = entry.file_name();
@@ -180,7 +200,12 @@ impl Places {
             }
             let kind = entry.file_type().map_err(|error| failed(folder, error))?;
             let path = format!("{prefix}{}", location::encode_bytes(bytes));
-            if kind.is_file() && (seen.contains(&path) || !self.wanted(&name)) {
+            if kind.is_file() && (listing.has_enough(&path, sampled) || !self.wanted(&name)) {
+                continue;
+            }
+            if kind.is_file() && listing.one_of_each {
+                listing.found.push(Found { path, size: 0, modified_ms: 0, etag: None });
+                sampled = true;
                 continue;
             }
             let metadata = match fs::metadata(entry.path()) {
@@ -191,7 +216,7 @@ impl Places {
             };
             if !metadata.is_dir() {
                 if metadata.is_file() && self.wanted(&name) {
-                    self.take(path, &metadata, seen, found);
+                    listing.take(path, &metadata);
                 }
                 continue;
             }
@@ -207,7 +232,7 @@ impl Places {
                 )));
             }
             above.push(identity);
-            self.walk(&entry.path(), partition, seen, above, found)?;
+            self.walk(&entry.path(), partition, above, listing)?;
             above.pop();
         }
         Ok(())
@@ -215,5 +240,37 @@ impl Places {
 
     fn wanted(&self, name: &std::ffi::OsStr) -> bool {
         self.name_filter.as_ref().is_none_or(|filter| filter.is_match(Path::new(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_stands_for_each_folder() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["k=1/a", "k=1/b", "k=2/_hidden", "k=2/c", "k=3/_hidden", "plain/d", "e", "f"] {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "1").unwrap();
+        }
+        let places = Places {
+            patterns: vec![root.path().to_str().unwrap().to_owned()],
+            name_filter: None,
+            recursive: false,
+            bucket: None,
+        };
+        let mut samples = places.samples().unwrap();
+        samples.iter_mut().for_each(|path| {
+            path.truncate(path.rfind('/').unwrap());
+            *path = path.rsplit('/').next().unwrap().to_owned();
+        });
+        samples.sort();
+        let top = root.path().file_name().unwrap().to_str().unwrap();
+        let mut wanted = vec![top, "k=1", "k=2"];
+        wanted.sort_unstable();
+        assert_eq!(samples, wanted);
+        assert_eq!(places.list(&SeenFiles::new(i64::MAX, false)).unwrap().len(), 5);
     }
 }

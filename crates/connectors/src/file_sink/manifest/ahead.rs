@@ -3,7 +3,7 @@
 use super::super::names::DataFile;
 use super::line::{VERSION, push};
 use super::{Files, Line, Retention, path_of};
-use crate::stored_lines::{CHUNK, LineReader};
+use crate::stored_lines::{LineReader, append_lines};
 use bytes::Bytes;
 use onefold_storage::{Staged, StagedWriter, Store};
 use onefold_types::{BatchId, Error, Result};
@@ -38,10 +38,12 @@ struct Aged<'a> {
 }
 
 impl Rule {
+    /// Whether any line may be too old to stay.
+    fn leaves_out(self) -> bool {
+        self.oldest_ms.is_some() || self.oldest_batch.is_some()
+    }
+
     fn keeps(self, line: &str, file: &str) -> Result<bool> {
-        if self.oldest_ms.is_none() && self.oldest_batch.is_none() {
-            return Ok(true);
-        }
         let line: Aged = serde_json::from_str(line).map_err(|e| {
             Error::corrupt(format!(
                 "{file} holds a line that is not an entry of a file sink's manifest; restore it \
@@ -101,31 +103,16 @@ impl Ahead {
     async fn copy_file(&mut self, store: &dyn Store, path: &str) -> Result<()> {
         let file = format!("{}/{path}", store.url());
         let mut lines = LineReader::new(store, path);
-        let mut first = true;
-        let mut copied: Vec<u8> = Vec::new();
-        while let Some(line) = lines.next().await.map_err(|e| missing(&file, e))? {
-            if std::mem::take(&mut first) {
-                if line.trim_ascii_end() != VERSION.as_bytes() {
-                    return Err(missing(&file, Error::corrupt("its first line is not `v1`")));
-                }
-                continue;
-            }
-            if line.is_empty() || !self.rule.keeps(&String::from_utf8_lossy(&line), &file)? {
-                continue;
-            }
-            copied.push(b'\n');
-            copied.extend_from_slice(&line);
-            if copied.len() as u64 >= CHUNK {
-                self.writer.write(Bytes::from(std::mem::take(&mut copied))).await?;
-            }
+        match lines.next().await.map_err(|e| missing(&file, e))? {
+            None => return Err(missing(&file, Error::corrupt("it is empty"))),
+            Some(first) if first.trim_ascii_end() == VERSION.as_bytes() => {}
+            Some(_) => return Err(missing(&file, Error::corrupt("its first line is not `v1`"))),
         }
-        if first {
-            return Err(missing(&file, Error::corrupt("it is empty")));
-        }
-        if !copied.is_empty() {
-            self.writer.write(Bytes::from(copied)).await?;
-        }
-        Ok(())
+        let rule = self.rule;
+        let keeps = rule
+            .leaves_out()
+            .then_some(|line: &[u8]| rule.keeps(&String::from_utf8_lossy(line), &file));
+        append_lines(&mut lines, self.writer.as_mut(), keeps, |e| missing(&file, e)).await
     }
 
     /// Appends the lines of the batch itself and makes the file durable, still unseen.

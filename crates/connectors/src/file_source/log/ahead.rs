@@ -2,7 +2,7 @@
 
 use super::super::note::{LogEntry, encode_line};
 use super::path_of;
-use crate::stored_lines::{CHUNK, LineReader};
+use crate::stored_lines::{LineReader, append_lines};
 use bytes::Bytes;
 use onefold_storage::{CreateError, Created, StagedWriter, Store};
 use onefold_types::{Error, Result};
@@ -68,18 +68,8 @@ impl Ahead {
         if first.as_deref() != Some(b"v1") {
             return Err(damaged(None));
         }
-        let mut copied: Vec<u8> = Vec::new();
-        while let Some(line) = lines.next().await.map_err(|error| damaged(Some(error)))? {
-            copied.push(b'\n');
-            copied.extend_from_slice(&line);
-            if copied.len() as u64 >= CHUNK {
-                self.writer.write(Bytes::from(std::mem::take(&mut copied))).await?;
-            }
-        }
-        if !copied.is_empty() {
-            self.writer.write(Bytes::from(copied)).await?;
-        }
-        Ok(())
+        let all = None::<fn(&[u8]) -> Result<bool>>;
+        append_lines(&mut lines, self.writer.as_mut(), all, |error| damaged(Some(error))).await
     }
 
     /// Appends the entry's own lines and gives the file its name, without a sync.
