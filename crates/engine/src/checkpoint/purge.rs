@@ -20,6 +20,15 @@ pub(crate) struct Retained {
     pub(crate) from: BatchId,
 }
 
+impl Retained {
+    /// Whether enough logs are too old to delete them: some at a time, so that the syncs of their
+    /// folders do not take the disk from every batch.
+    pub(crate) fn worth_a_purge(self, keep_from: BatchId) -> bool {
+        let at_once = (self.batches / 10).max(1);
+        keep_from.0 >= self.from.0.saturating_add(at_once)
+    }
+}
+
 /// What one purge removes: everything before `keep_from`.
 pub(crate) struct Purge {
     pub(crate) store: Arc<dyn Store>,
@@ -32,22 +41,23 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    /// Deletes, oldest first: prepared, commits, intents, so that a purge cut off anywhere leaves
-    /// neither a hole nor a commit without its intent. Failures leave garbage at most. The sources
+    /// Deletes prepared records and commits, then intents, each oldest first, with one sync of each
+    /// folder: no commit stays without its intent, and a purge that is cut off leaves holes only
+    /// among logs that are too old to prove anything. Failures leave garbage at most. The sources
     /// go first: what only a note remembers must not go with it.
     pub(crate) async fn run(self) -> Result<()> {
         for source in &self.sources {
             source.retain(self.keep_from).await?;
         }
-        for batch in self.gone_before.0..self.keep_from.0 {
-            let batch = BatchId(batch);
-            if let Some(generation) = self.prepared_by {
-                self.store.delete(&super::prepared_path(batch, generation)).await?;
-            }
-            self.store.delete(&commit_path(batch)).await?;
-            crash_point(CrashPoint::PurgeDuring);
-            self.store.delete(&intent_path(batch)).await?;
+        let batches = || (self.gone_before.0..self.keep_from.0).map(BatchId);
+        let mut outcomes: Vec<String> = Vec::new();
+        if let Some(generation) = self.prepared_by {
+            outcomes.extend(batches().map(|batch| super::prepared_path(batch, generation)));
         }
+        outcomes.extend(batches().map(commit_path));
+        self.store.delete_all(&outcomes).await?;
+        crash_point(CrashPoint::PurgeDuring);
+        self.store.delete_all(&batches().map(intent_path).collect::<Vec<_>>()).await?;
         self.sink.retain(self.keep_from).await
     }
 }

@@ -322,7 +322,7 @@ impl Runner {
         } else {
             keep_from(committed, term.retained.batches)
         };
-        if keep_from <= term.retained.from {
+        if !term.retained.worth_a_purge(keep_from) && !planted(Bug::PurgeTooMuch) {
             return;
         }
         match &term.purge {
