@@ -19,7 +19,7 @@ usage: cargo xtask COMMAND
 
   ci [--quick]        every gate in order; --quick leaves out docs, deny and the end-to-end tests
   e2e [PYTEST ARGS]   builds the onefold command and runs the end-to-end tests
-  bench files         throughput and cost of a batch, beside plain DataFusion, in a release build
+  bench files [PART]  throughput and cost of a batch, beside plain DataFusion, in a release build
   bench state [CASE]  stateful queries, beside PySpark
   layers              refuses a dependency that the design does not allow";
 

@@ -8,15 +8,15 @@ use std::path::Path;
 pub const SCHEMA: &str =
     "id BIGINT, customer STRING, country STRING, amount DOUBLE, quantity INT, ts TIMESTAMP";
 
-/// Writes `files` files of `rows` events each, numbered on from `first`; file times ascend, so that
-/// every reader takes them in the same order.
+/// Writes `files` files of `rows` events each; file times ascend, so that every reader takes them
+/// in the same order. `before` files of such rows are there already, and numbers go on from them.
 #[allow(clippy::disallowed_methods, reason = "input of a measurement, made anew each time")]
-pub fn write(folder: &Path, files: u64, rows: u64, first: u64) -> Result<(), Failure> {
+pub fn write(folder: &Path, files: u64, rows: u64, before: u64) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)?;
-    for file in 0..files {
+    for file in before..before + files {
         let mut text = String::new();
         for row in 0..rows {
-            event(&mut text, first + file * rows + row)?;
+            event(&mut text, file * rows + row)?;
         }
         let path = folder.join(format!("events-{file:06}.json"));
         std::fs::write(&path, text)?;

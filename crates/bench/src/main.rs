@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        ["files"] => files::run(),
+        ["files", parts @ ..] => files::run(parts),
         ["state", cases @ ..] => state::run(cases),
         ["child-plain", input, output] => plain::run(input, output),
         ["child-stream", input, output, checkpoint] => stream::drain(input, output, checkpoint),
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         ["child-restart", input, output, checkpoint] => {
             stream::restart(started, input, output, checkpoint)
         }
-        _ => Err("usage: onefold-bench files|state [CASE …]".into()),
+        _ => Err("usage: onefold-bench files|state [PART …]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
