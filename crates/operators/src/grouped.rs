@@ -3,7 +3,7 @@
 use crate::OperatorContext;
 use crate::event_time::late;
 use crate::failure;
-use crate::keys::{Keys, RowCodec, batch_of, key_fields, plain, state_schema};
+use crate::keys::{Keys, RowCodec, batch_of, key_fields, state_schema};
 use crate::rows::{self, Value};
 use arrow::array::Array;
 use arrow::compute::{filter_record_batch, not};
@@ -131,9 +131,4 @@ fn in_time(
     context.metrics.late(count, count);
     debug_assert_eq!(late.null_count(), 0, "a row is late or it is not");
     Ok(filter_record_batch(&batch, &not(&late)?)?)
-}
-
-/// A type as it stands in the state.
-pub(crate) fn kept(field: &FieldRef) -> FieldRef {
-    std::sync::Arc::new(field.as_ref().clone().with_data_type(plain(field.data_type())))
 }

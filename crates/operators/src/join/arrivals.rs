@@ -106,7 +106,7 @@ impl Arrivals {
             let bound = bounds.as_ref().filter(|bounds| bounds.is_valid(row));
             self.rows.push(Arrival {
                 place: (self.batches.len(), row),
-                key: keys.id(bytes, group, null),
+                key: keys.id(bytes, group),
                 bound: bound.map(|bounds| bounds.value(row)),
                 joinable: admitted && !null,
                 admitted,

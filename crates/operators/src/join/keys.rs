@@ -18,18 +18,16 @@ pub(super) struct KeyTable {
 pub(super) struct Key {
     pub(super) bytes: Box<[u8]>,
     pub(super) group: KeyGroup,
-    /// Whether a NULL is in it, so that it equals no key.
-    pub(super) null: bool,
 }
 
 impl KeyTable {
-    pub(super) fn id(&mut self, bytes: &[u8], group: KeyGroup, null: bool) -> KeyId {
+    pub(super) fn id(&mut self, bytes: &[u8], group: KeyGroup) -> KeyId {
         if let Some(id) = self.ids.get(bytes) {
             return *id;
         }
         let id = self.keys.len();
         self.ids.insert(bytes.into(), id);
-        self.keys.push(Key { bytes: bytes.into(), group, null });
+        self.keys.push(Key { bytes: bytes.into(), group });
         id
     }
 
