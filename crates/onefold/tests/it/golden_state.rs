@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 const EVENTS: &str = "ts TIMESTAMP, k STRING, v BIGINT";
 /// When the first input file was written, seconds since 1970; the n-th came n seconds later.
@@ -40,7 +40,7 @@ impl Case {
             fs::copy(self.golden.join(from).join(&name), &target).unwrap();
             let at = UNIX_EPOCH + Duration::from_secs(FIRST_FILE_AT + number);
             let file = fs::File::options().write(true).open(&target).unwrap();
-            file.set_modified(SystemTime::from(at)).unwrap();
+            file.set_modified(at).unwrap();
         }
     }
 
