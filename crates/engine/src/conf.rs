@@ -143,9 +143,13 @@ impl RuntimeConf {
     /// Sets a value.
     ///
     /// # Errors
-    /// Invalid, when the engine knows the setting and the value is not of its kind.
+    /// Invalid, when the engine knows the setting and the value is not of its kind, and for a
+    /// setting of Onefold's own that there is not: a safety that is misspelt must not be silent.
     pub fn set(&self, name: impl Into<String>, value: impl Into<String>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
+        if name.to_lowercase().starts_with("onefold.") {
+            Options::check("the session", TABLES, OptionMap::new().with(&name, value.as_str()))?;
+        }
         let value = checked(&name, value)?;
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
         Ok(())
@@ -262,6 +266,15 @@ mod tests {
         conf.set("spark.sql.shuffle.partitions", "7").unwrap();
         assert_eq!(conf.get("spark.sql.shuffle.partitions").as_deref(), Some("7"));
         assert_eq!(conf.snapshot().duration_ms("onefold.retry.initialBackoff").unwrap(), 1_000);
+    }
+
+    #[test]
+    fn a_misspelt_setting_of_our_own_is_refused_and_one_of_spark_is_kept() {
+        let conf = RuntimeConf::default();
+        let error = conf.set("onefold.requireExactlyOnc", "true").unwrap_err();
+        assert!(error.to_string().contains("onefold.requireExactlyOnce"), "{error}");
+        conf.set("spark.some.other", "x").unwrap();
+        assert_eq!(conf.get("spark.some.other").as_deref(), Some("x"));
     }
 
     #[test]

@@ -4,17 +4,26 @@ use crate::args::StructureArgs;
 use crate::exit::Failure;
 use crate::{sink_lookup, terminal};
 use onefold::checkpoint_tools::{Contents, Depth, Severity, check};
+use onefold::types::Error;
 
 /// Checks that a checkpoint is whole.
 ///
 /// # Errors
-/// Not whole, when a problem was found; as the store's.
+/// Not whole, when a problem was found; Invalid, where there is no checkpoint; as the store's.
 pub fn verify(args: &StructureArgs) -> Result<(), Failure> {
     let store = sink_lookup::open_store(&args.checkpoint, &args.reach)?;
     let structure = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::All).await?;
         check(store.as_ref(), &contents).await
     })?;
+    // Nothing to find fault with is no checkpoint: most likely the folder above or beside it is meant.
+    if structure.records == 0 && structure.ok {
+        return Err(Failure::from(Error::invalid(format!(
+            "{} is no checkpoint: it has no metadata, offsets or commits; give the folder that has \
+             them (a pipeline keeps one for each table, in _checkpoints/TABLE of its storage)",
+            structure.url
+        ))));
+    }
     if args.json {
         terminal::json(&structure);
     } else {
