@@ -58,6 +58,9 @@ pub(crate) fn window_kind(function: &ScalarUDF) -> Option<WindowKind> {
     (kind != WindowKind::Each).then_some(kind)
 }
 
+/// Most windows that a row may fall into: each is a row of its own, in memory.
+const WINDOWS_MAX: i64 = 100_000;
+
 /// How windows lie, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spacing {
@@ -96,6 +99,13 @@ impl Spacing {
             return Err(plan(format!(
                 "the slide duration of a window ({slide} µs) must be at most its duration \
                  ({length} µs)"
+            )));
+        }
+        if length / slide > WINDOWS_MAX {
+            return Err(plan(format!(
+                "a window of {length} µs every {slide} µs puts each row into {} windows, more than \
+                 the limit of {WINDOWS_MAX}; make the slide duration longer",
+                length / slide
             )));
         }
         if start.checked_abs().is_none_or(|start| start >= slide) {
@@ -504,6 +514,18 @@ mod tests {
         assert_eq!(plain.last_start(-3 * SECOND), -10 * SECOND);
         assert_eq!(plain.last_start(-10 * SECOND), -10 * SECOND);
         assert_eq!(plain.last_start(-10 * SECOND - 1), -20 * SECOND);
+    }
+
+    #[test]
+    fn windows_that_would_make_a_row_into_too_many_are_refused() {
+        let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
+        let of = |length: &str, slide: &str| {
+            let (length, slide) = (text(length), text(slide));
+            Spacing::of(&[Some(&length), Some(&slide)])
+        };
+        assert!(of("1 day", "1 second").is_ok());
+        let error = of("1 day", "1 microsecond").unwrap_err();
+        assert!(error.to_string().contains("86400000000 windows"), "{error}");
     }
 
     #[test]
