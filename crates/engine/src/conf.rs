@@ -144,12 +144,9 @@ impl RuntimeConf {
     ///
     /// # Errors
     /// Invalid, when the engine knows the setting and the value is not of its kind, and for a
-    /// setting of Onefold's own that there is not: a safety that is misspelt must not be silent.
+    /// setting of Onefold's own that there is not.
     pub fn set(&self, name: impl Into<String>, value: impl Into<String>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
-        if name.to_lowercase().starts_with("onefold.") {
-            Options::check("the session", TABLES, OptionMap::new().with(&name, value.as_str()))?;
-        }
         let value = checked(&name, value)?;
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
         Ok(())
@@ -179,7 +176,9 @@ impl RuntimeConf {
 
 /// The value as it is kept.
 fn checked(name: &str, value: String) -> Result<String> {
-    if SETTINGS.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
+    // A misspelt safety of our own must not be silent; Spark has settings that mean nothing here.
+    let ours = name.to_lowercase().starts_with("onefold.");
+    if ours || SETTINGS.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
         Options::check("the session", TABLES, OptionMap::new().with(name, value.as_str()))?;
     }
     if !name.eq_ignore_ascii_case(TIME_ZONE) {

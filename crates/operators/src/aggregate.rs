@@ -18,7 +18,6 @@ mod merge;
 mod run;
 
 use crate::context::{EmitMode, OperatorContext};
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure;
 use crate::keys;
 use crate::late::{LateFilter, check_event_time};
@@ -150,21 +149,29 @@ impl StatefulAggregate {
             let (expr, metrics) = (Arc::clone(expr), Arc::clone(&context.metrics));
             input = LateFilter::over(input, expr, late_ms, metrics, Some(keys))?;
         }
-        let partial = Arc::new(AggregateExec::try_new(
-            AggregateMode::Partial,
-            PhysicalGroupBy::new_single(key),
-            self.aggregates.clone(),
-            self.filters.clone(),
-            input,
-            input_schema,
-        )?);
+        let (aggregates, filters) = (self.aggregates.clone(), self.filters.clone());
+        let partial = partial(input, input_schema, key, aggregates, filters)?;
         let keys = layout.key_exprs(&partial.schema());
-        let exchange = KeyGroupExchangeExec::try_new(partial, keys, context.state.partitions())
-            .map_err(failure::external)?;
         let output = Arc::clone(&layout.output);
+        let partitions = context.state.partitions();
         let save = SaveAggregate::new(layout, context);
-        Ok(UnaryExec::over(Arc::new(exchange), output, Arc::new(save)))
+        UnaryExec::over_key_groups(partial, keys, partitions, output, Arc::new(save))
+            .map_err(failure::external)
     }
+}
+
+/// DataFusion's partial aggregation: one row of partial state for each group of a batch.
+/// `arguments` is the schema that the aggregates' arguments and filters are over.
+pub(crate) fn partial(
+    input: Arc<dyn ExecutionPlan>,
+    arguments: SchemaRef,
+    group: Vec<NamedExpr>,
+    aggregates: Vec<Arc<AggregateFunctionExpr>>,
+    filters: Vec<Option<PhysicalExprRef>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let group = PhysicalGroupBy::new_single(group);
+    let mode = AggregateMode::Partial;
+    Ok(Arc::new(AggregateExec::try_new(mode, group, aggregates, filters, input, arguments)?))
 }
 
 /// The input with every grouping expression as a column, so that none is computed twice, and these

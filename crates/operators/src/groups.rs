@@ -57,7 +57,6 @@ pub use function::{GroupFunction, UserError};
 pub use state::GroupState;
 
 use crate::OperatorContext;
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure;
 use crate::grouped::Grouping;
 use crate::keys::{RowCodec, plain, state_schema};
@@ -160,9 +159,9 @@ impl GroupsWithState {
     ) -> OwnResult<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(&input.schema()).map_err(failure::planning)?;
         let (keys, partitions) = (plan.grouping.exprs.clone(), context.state.partitions());
-        let input = KeyGroupExchangeExec::try_new(input, keys, partitions)?;
         let operator = run::GroupsOperator { plan: Arc::new(plan), context };
-        Ok(UnaryExec::over(Arc::new(input), Arc::clone(&self.output), Arc::new(operator)))
+        let output = Arc::clone(&self.output);
+        UnaryExec::over_key_groups(input, keys, partitions, output, Arc::new(operator))
     }
 
     fn plan(&self, input: &Schema) -> Result<GroupsPlan> {

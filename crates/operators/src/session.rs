@@ -13,9 +13,8 @@ mod merge;
 mod pieces;
 mod run;
 
-use crate::aggregate::{NamedExpr, groups_as_columns};
+use crate::aggregate::{NamedExpr, groups_as_columns, partial};
 use crate::context::{EmitMode, OperatorContext};
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure;
 use crate::keys;
 use crate::late::{LateFilter, check_event_time};
@@ -26,7 +25,6 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::expressions::BinaryExpr;
 use datafusion::physical_plan::filter::FilterExec;
 use layout::Layout;
@@ -150,19 +148,13 @@ impl SessionAggregate {
             let (keys, metrics) = (columns(0).collect(), Arc::clone(&context.metrics));
             input = LateFilter::over(input, end, late_ms, metrics, Some(keys))?;
         }
-        let partial = Arc::new(AggregateExec::try_new(
-            AggregateMode::Partial,
-            PhysicalGroupBy::new_single(group),
-            self.aggregates.clone(),
-            self.filters.clone(),
-            input,
-            input_schema,
-        )?);
+        let (aggregates, filters) = (self.aggregates.clone(), self.filters.clone());
+        let partial = partial(input, input_schema, group, aggregates, filters)?;
         let keys = layout.key_exprs(&partial.schema());
-        let exchange = KeyGroupExchangeExec::try_new(partial, keys, context.state.partitions())
-            .map_err(failure::external)?;
         let output = Arc::clone(&layout.output);
+        let partitions = context.state.partitions();
         let save = SaveSessions::new(layout, context);
-        Ok(UnaryExec::over(Arc::new(exchange), output, Arc::new(save)))
+        UnaryExec::over_key_groups(partial, keys, partitions, output, Arc::new(save))
+            .map_err(failure::external)
     }
 }

@@ -77,7 +77,6 @@ pub use processor::{ExpiredTimer, Processor, StatefulProcessor};
 pub use variables::Variables;
 
 use crate::OperatorContext;
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure;
 use crate::grouped::Grouping;
 use crate::unary::UnaryExec;
@@ -154,9 +153,9 @@ impl TransformWithState {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(&input.schema())?;
         let (keys, partitions) = (plan.grouping.exprs.clone(), context.state.partitions());
-        let input = KeyGroupExchangeExec::try_new(input, keys, partitions)?;
         let operator = run::TransformOperator { plan: Arc::new(plan), context };
-        Ok(UnaryExec::over(Arc::new(input), Arc::clone(&self.output), Arc::new(operator)))
+        let output = Arc::clone(&self.output);
+        UnaryExec::over_key_groups(input, keys, partitions, output, Arc::new(operator))
     }
 
     fn plan(&self, input: &Schema) -> Result<TransformPlan> {

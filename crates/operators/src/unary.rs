@@ -1,11 +1,12 @@
 //! An operator with one input, as an execution plan.
 
+use crate::exchange::KeyGroupExchangeExec;
 use crate::failure;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
@@ -13,6 +14,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
+use onefold_types::Result as OwnResult;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,6 +60,21 @@ impl UnaryExec {
             input.properties().boundedness,
         ));
         Arc::new(UnaryExec { input, operator, properties })
+    }
+
+    /// As [`UnaryExec::over`], of rows that are brought to the partition that owns their key.
+    ///
+    /// # Errors
+    /// As [`KeyGroupExchangeExec::try_new`].
+    pub(crate) fn over_key_groups(
+        input: Arc<dyn ExecutionPlan>,
+        keys: Vec<PhysicalExprRef>,
+        partitions: u32,
+        schema: SchemaRef,
+        operator: Arc<dyn Unary>,
+    ) -> OwnResult<Arc<dyn ExecutionPlan>> {
+        let input = KeyGroupExchangeExec::try_new(input, keys, partitions)?;
+        Ok(UnaryExec::over(Arc::new(input), schema, operator))
     }
 }
 

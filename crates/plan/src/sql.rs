@@ -7,6 +7,7 @@
 //!
 //! Where to start: [`query`], [`select_items`], [`expression`].
 
+pub(crate) mod aliases;
 mod catalog;
 mod dialect;
 mod frames;

@@ -1,5 +1,6 @@
 //! Spark's patterns of dates and times, as far as writing needs them.
 
+use crate::java_pattern::{MONTHS, quoted};
 use chrono::{Datelike, NaiveDateTime, Timelike};
 use onefold_types::{Error, Result};
 use std::fmt::Write;
@@ -26,21 +27,6 @@ enum Piece {
 pub(crate) struct Pattern {
     pieces: Vec<Piece>,
 }
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 impl Pattern {
     /// Reads a pattern. `zoned`: whether values have a zone.
@@ -86,21 +72,6 @@ impl Pattern {
                 Piece::Text(text) => into.push_str(text),
                 Piece::Field(letter, count) => field(*letter, *count, moment, into),
             }
-        }
-    }
-}
-
-/// The text up to the closing quote; two quotes are one.
-fn quoted(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
-    let mut text = String::new();
-    if letters.next_if_eq(&'\'').is_some() {
-        return Some("'".to_owned());
-    }
-    loop {
-        match letters.next()? {
-            '\'' if letters.next_if_eq(&'\'').is_some() => text.push('\''),
-            '\'' => return Some(text),
-            letter => text.push(letter),
         }
     }
 }

@@ -4,11 +4,12 @@
 mod field;
 
 use super::times::{Zone, days};
+use crate::java_pattern::quoted;
 use chrono::NaiveDateTime;
 use field::{Input, Parts};
 use onefold_types::{Error, Result};
 
-/// Letters that Java has and Spark refuses or nobody writes.
+/// The letters that can be read.
 const KNOWN: &str = "yMLdDEHhKkmsSaXxZzVO";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,21 +114,6 @@ fn longest(letter: char) -> usize {
         'D' => 3,
         'a' => 1,
         _ => 2,
-    }
-}
-
-/// The text up to the closing quote; two quotes are one.
-fn quoted(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
-    let mut text = String::new();
-    if letters.next_if_eq(&'\'').is_some() {
-        return Some("'".to_owned());
-    }
-    loop {
-        match letters.next()? {
-            '\'' if letters.next_if_eq(&'\'').is_some() => text.push('\''),
-            '\'' => return Some(text),
-            letter => text.push(letter),
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 use super::{SEEN, fields, fresh};
 use crate::context::OperatorContext;
 use crate::event_time::last_late_tick;
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure::{self, external};
 use crate::keys::{KeyLayout, Keys, state_schema};
 use crate::late::{LateFilter, check_event_time};
@@ -105,10 +104,9 @@ impl Deduplicate {
         let schema = input.schema();
         let keys = layout.exprs(&self.keys, &schema)?;
         let partitions = context.state.partitions();
-        let exchange = KeyGroupExchangeExec::try_new(input, keys.clone(), partitions);
-        let exchange = exchange.map_err(external)?;
-        let seen = Seen { keys, layout, context };
-        Ok(UnaryExec::over(Arc::new(exchange), schema, Arc::new(DeduplicateExec(Arc::new(seen)))))
+        let seen = Seen { keys: keys.clone(), layout, context };
+        let exec = Arc::new(DeduplicateExec(Arc::new(seen)));
+        UnaryExec::over_key_groups(input, keys, partitions, schema, exec).map_err(external)
     }
 }
 

@@ -3,7 +3,6 @@
 use super::{SEEN, fields, fresh};
 use crate::context::OperatorContext;
 use crate::event_time::{instants, tick_to_us, ticks, unit_of};
-use crate::exchange::KeyGroupExchangeExec;
 use crate::failure::{self, external};
 use crate::keys::{KeyLayout, Keys, state_schema};
 use crate::late::{LateFilter, check_event_time};
@@ -111,11 +110,10 @@ impl DeduplicateWithin {
             input = LateFilter::over(input, time, late_ms, metrics, None)?;
         }
         let partitions = context.state.partitions();
-        let exchange = KeyGroupExchangeExec::try_new(input, self.keys.clone(), partitions);
-        let exchange = exchange.map_err(external)?;
+        let keys = self.keys.clone();
         let seen = Seen { operator: self.clone(), unit, layout, context };
-        let exec = DeduplicateWithinExec(Arc::new(seen));
-        Ok(UnaryExec::over(Arc::new(exchange), schema, Arc::new(exec)))
+        let exec = Arc::new(DeduplicateWithinExec(Arc::new(seen)));
+        UnaryExec::over_key_groups(input, keys, partitions, schema, exec).map_err(external)
     }
 }
 

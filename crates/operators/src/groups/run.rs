@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 /// Groups worked on at a time.
 const CHUNK: usize = 1_024;
-/// Rows that come out are sent on when there are this many.
-const SEND: usize = 8_192;
 /// What stands for no timeout in the state.
 const NO_TIMEOUT: i64 = -1;
 
@@ -99,7 +97,7 @@ impl GroupsRun {
                 rows: &group.rows,
             });
             self.call(&groups.batches, &due.collect::<Vec<_>>(), false)?;
-            self.send(SEND).await?;
+            self.send(output::CHUNK).await?;
         }
         self.context.metrics.update_time().add_elapsed(begun);
 
@@ -140,7 +138,7 @@ impl GroupsRun {
                     rows: &[],
                 });
                 self.call(&[], &due.collect::<Vec<_>>(), true)?;
-                self.send(SEND).await?;
+                self.send(output::CHUNK).await?;
                 match over.into_iter().next_back() {
                     Some(row) => from = Some(row.key),
                     None => break,

@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// Keys whose bytes are read at a time.
 const CHUNK: usize = 1_024;
-/// Rows that come out are sent on when there are this many.
-const SEND: usize = 8_192;
 
 #[derive(Debug)]
 pub(super) struct TransformOperator {
@@ -97,7 +95,7 @@ impl TransformRun {
                 self.call(group.group, &group.key, |processor, context, out| {
                     processor.rows(rows, context, out)
                 })?;
-                self.send(SEND).await?;
+                self.send(output::CHUNK).await?;
             }
         }
         self.context.metrics.update_time().add_elapsed(begun);
@@ -157,7 +155,7 @@ impl TransformRun {
                     self.call(group, &due.key, |processor, context, out| {
                         processor.timer(key, timer, context, out)
                     })?;
-                    self.send(SEND).await?;
+                    self.send(output::CHUNK).await?;
                 }
                 match due.into_iter().next_back() {
                     Some(due) => last = Some(due),

@@ -3,14 +3,11 @@
 use super::ast::{Place, StreamRead, StreamReference};
 use super::parse::Parser;
 use crate::schema::parse_schema;
+use crate::sql;
 use crate::sql::text::{error_at, token_at};
-use datafusion::sql::sqlparser::ast::{
-    self, Ident, ObjectNamePart, TableAlias, TableFactor, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use onefold_types::{OptionMap, Result};
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 
 /// What the names of streams in the query begin with.
 pub(super) const TABLE: &str = "__onefold_stream_";
@@ -203,41 +200,13 @@ fn argument(parser: &mut Parser<'_>, read: &mut StreamRead, format_given: bool) 
     Ok(())
 }
 
-/// Gives `STREAM(orders)` without an alias the alias `orders`, so that `orders.id` is found.
+/// Gives `STREAM(orders)` without an alias the alias `orders`.
 pub(super) fn name_tables(query: &mut ast::Query, streams: &[StreamReference]) {
-    let mut visitor = Aliases { streams };
-    let _: ControlFlow<Infallible> = query.visit(&mut visitor);
-}
-
-struct Aliases<'a> {
-    streams: &'a [StreamReference],
-}
-
-impl VisitorMut for Aliases<'_> {
-    type Break = Infallible;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Infallible> {
-        let TableFactor::Table { name, alias: alias @ None, .. } = factor else {
-            return ControlFlow::Continue(());
-        };
-        let [ObjectNamePart::Identifier(own)] = name.0.as_slice() else {
-            return ControlFlow::Continue(());
-        };
-        let stream = self
-            .streams
-            .iter()
-            .enumerate()
-            .find(|(place, _)| table_name(*place) == own.value)
-            .map(|(_, stream)| stream);
-        if let Some(StreamReference::Table { name, .. }) = stream {
-            let last = name.rsplit('.').next().unwrap_or(name);
-            *alias = Some(TableAlias {
-                explicit: true,
-                name: Ident::with_quote('`', last),
-                columns: Vec::new(),
-                at: None,
-            });
+    sql::aliases::name_tables(query, |own| {
+        let found = streams.iter().enumerate().find(|(place, _)| table_name(*place) == own);
+        match found {
+            Some((_, StreamReference::Table { name, .. })) => Some(name.as_str()),
+            _ => None,
         }
-        ControlFlow::Continue(())
-    }
+    });
 }

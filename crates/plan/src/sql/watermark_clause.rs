@@ -13,13 +13,9 @@ use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{
-    self, Ident, ObjectNamePart, TableAlias, TableFactor, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use onefold_types::{Error, Result};
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A relation with a watermark, and the table that stands for it.
@@ -247,39 +243,14 @@ fn is_unit(word: &str) -> bool {
         .contains(&singular)
 }
 
-/// Gives a stand-in without an alias the name of its table, so that `orders.id` is found.
+/// Gives stand-ins without an alias the names of their tables.
 pub(crate) fn name_tables(query: &mut ast::Query, watermarked: &[Watermarked]) {
-    let _: ControlFlow<Infallible> = query.visit(&mut Aliases { watermarked });
-}
-
-struct Aliases<'a> {
-    watermarked: &'a [Watermarked],
-}
-
-impl VisitorMut for Aliases<'_> {
-    type Break = Infallible;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Infallible> {
-        let TableFactor::Table { name, alias: alias @ None, .. } = factor else {
-            return ControlFlow::Continue(());
-        };
-        let [ObjectNamePart::Identifier(own)] = name.0.as_slice() else {
-            return ControlFlow::Continue(());
-        };
-        let over = self.watermarked.iter().find(|it| it.name == own.value).map(|it| &it.over);
-        if let Some(Over::Name(name)) = over
-            && name != &own.value
-        {
-            let last = name.rsplit('.').next().unwrap_or(name);
-            *alias = Some(TableAlias {
-                explicit: true,
-                name: Ident::with_quote('`', last),
-                columns: Vec::new(),
-                at: None,
-            });
+    super::aliases::name_tables(query, |own| {
+        match &watermarked.iter().find(|it| it.name == own)?.over {
+            Over::Name(name) => (name != own).then_some(name.as_str()),
+            Over::Query(_) => None,
         }
-        ControlFlow::Continue(())
-    }
+    });
 }
 
 /// The names of tables and views that watermarks stand over.

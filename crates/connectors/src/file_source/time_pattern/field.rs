@@ -1,22 +1,9 @@
 //! The fields of a pattern, taken from a text one by one.
 
 use super::super::times::Zone;
+use crate::java_pattern::MONTHS;
 use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
