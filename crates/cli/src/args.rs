@@ -18,7 +18,7 @@ exit codes:
   1  a query failed, or something that was checked does not hold
   2  the command line, the pipeline or an option is wrong
   3  a newer driver has taken the checkpoint over
-  4  a checkpoint or a sink is damaged, incomplete or foreign
+  4  a checkpoint, a sink or an input file is damaged, incomplete or foreign
 
 environment:
   ONEFOLD_LOG  what is logged to standard error, such as `info` or `onefold_engine=debug`";

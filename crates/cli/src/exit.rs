@@ -10,7 +10,7 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// A newer driver has taken the checkpoint over.
 pub const FENCED: u8 = 3;
-/// A checkpoint or a sink is damaged, incomplete or foreign.
+/// A checkpoint, a sink or an input file is damaged, incomplete or foreign.
 pub const CORRUPT: u8 = 4;
 
 /// Why a command ends with another code than 0.

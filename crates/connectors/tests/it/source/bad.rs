@@ -84,7 +84,7 @@ async fn a_symlink_loop_is_named() {
 }
 
 #[tokio::test]
-async fn an_empty_file_has_no_rows_whatever_its_name_says() {
+async fn an_empty_file_of_text_has_no_rows_and_one_of_parquet_is_damaged() {
     for name in ["a.json", "a.json.gz", "a.json.bz2", "a.json.zst", "a.json.deflate", "a.json.lz4"]
     {
         let mut rig = json();
