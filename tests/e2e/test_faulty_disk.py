@@ -55,8 +55,9 @@ def test_a_failing_call_tears_nothing_and_a_restart_is_exact(
 
     struck = fault.paths_hit([stream.folder])
     if calls == LINK and finished.status == 0:
-        # A link that failed now and then may be tried again, after a look at what is there.
-        assert not hits.endswith("+"), str(finished)
+        # A link that failed may be tried again, after a look at what is there. Calls are counted by
+        # thread, so of `7+` another thread may be spared; only of `1+` none is.
+        assert hits != "1+", str(finished)
         stream.check_exact()
     elif struck:
         check_names_the_place(finished, struck)
