@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What building needs: Rust (which the user brings) and a C compiler with the C library's headers.
+# What building needs: Rust (which the user brings), a C compiler with the C library's headers, and
+# protoc for the messages of Spark Connect.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,5 +18,6 @@ fi
 
 scripts/need.sh \
     "gcc=command -v cc" \
+    "protobuf-compiler=command -v protoc" \
     "libc6-dev=echo '#include <stdlib.h>' | cc -E -x c -" \
     "ca-certificates=test -s /etc/ssl/certs/ca-certificates.crt"

@@ -32,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "onefold-plan",
         ],
     ),
+    ("onefold-spark-connect", &["onefold-types", "onefold-plan", "onefold-engine"]),
     // The public API: it joins the engine and the bundled connectors, for the command and for
     // programs that embed Onefold.
     (
@@ -61,6 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "onefold-plan",
             "onefold-engine",
             "onefold-connectors",
+            "onefold-spark-connect",
         ],
     ),
     ("onefold-testkit", &["onefold-types", "onefold-storage", "onefold-connector"]),

@@ -30,6 +30,8 @@ pub enum Command {
     Run(RunArgs),
     /// Shows what a pipeline would do and what it promises, without running it.
     Explain(ExplainArgs),
+    /// Serves Spark's programs over Spark Connect.
+    Serve(ServeArgs),
     /// Looks into a checkpoint, checks, rewinds or copies it.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
@@ -86,6 +88,21 @@ pub struct RunArgs {
     /// Short for --trigger once.
     #[arg(long)]
     pub once: bool,
+}
+
+/// `onefold serve`.
+#[derive(Debug, ClapArgs)]
+pub struct ServeArgs {
+    /// Address and port to listen on. One that other machines can reach needs a token.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15002")]
+    pub bind: std::net::SocketAddr,
+    /// A file whose first line is the token that clients must send (`;token=` in their URL) [default:
+    /// the value of SPARK_CONNECT_AUTHENTICATE_TOKEN, or none].
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A runtime setting of all sessions; may be given many times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub conf: Vec<(String, String)>,
 }
 
 /// `onefold explain`.

@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod pipeline_file;
 mod run;
+mod serve;
 mod signals;
 mod sink_lookup;
 mod state;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Checkpoint(command) => checkpoint::checkpoint(&command),
         Command::State(command) => state::state(&command),

@@ -1,5 +1,6 @@
 //! A table or stream with what is computed from it.
 
+use crate::batch_write::DataFrameWriter;
 use crate::fault::from_datafusion;
 use crate::grouped::GroupedData;
 use crate::session::Session;
@@ -261,6 +262,25 @@ impl DataFrame {
             let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
             frame.collect().await.map_err(from_datafusion)
         })
+    }
+
+    /// The physical plan, as text.
+    ///
+    /// # Errors
+    /// Invalid, when the plan cannot be made.
+    pub fn physical_plan(&self) -> Result<String> {
+        let (context, plan) = (self.session.inner.context.clone(), self.plan.clone());
+        self.session.inner.tasks.wait(async move {
+            let state = context.state();
+            let physical = state.create_physical_plan(&plan).await.map_err(from_datafusion)?;
+            Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(false).to_string())
+        })
+    }
+
+    /// Begins to describe where the table goes.
+    #[must_use]
+    pub fn write(&self) -> DataFrameWriter {
+        DataFrameWriter::new(self.clone())
     }
 
     /// Begins to describe where the stream goes.

@@ -7,12 +7,15 @@
 //! *What it is not:* it neither makes bytes durable (`storage`) nor plans expressions (`plan`).
 //! *Where to start:* [`Session`].
 
+mod batch_read;
+mod batch_write;
 mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
 mod evolution;
 mod explain;
 mod fault;
+mod foreach_batch;
 mod frame;
 mod grouped;
 mod listener;
@@ -32,14 +35,18 @@ mod timer;
 mod trigger;
 mod writer;
 
+pub use batch_read::DataFrameReader;
+pub use batch_write::{DataFrameWriter, SaveMode};
 pub use conf::{RuntimeConf, SETTINGS};
 pub use explain::{
     Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,
 };
 pub use fault::from_datafusion;
+pub use foreach_batch::BatchFunction;
 pub use frame::{DataFrame, JoinOn};
 pub use grouped::GroupedData;
 pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
+pub use onefold_connector::OutputMode;
 pub use progress::{
     SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
     iso_ms,

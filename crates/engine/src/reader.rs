@@ -124,6 +124,12 @@ impl DataStreamReader {
         frame(self.session, StreamTable::new(self.name, definition))
     }
 
+    /// As [`DataStreamReader::table`], for a read of what is there now: the schema may be found in
+    /// the files.
+    pub(crate) async fn table_now(self, paths: Vec<String>) -> Result<StreamTable> {
+        self.table(paths).await
+    }
+
     /// Defines the source.
     pub(crate) async fn table(mut self, mut paths: Vec<String>) -> Result<StreamTable> {
         let spec = self.spec()?;

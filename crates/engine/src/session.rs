@@ -1,5 +1,6 @@
 //! A session: settings, tables, connectors and the queries that run in it.
 
+use crate::batch_read::DataFrameReader;
 use crate::conf::RuntimeConf;
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
@@ -8,7 +9,9 @@ use crate::stores::StoreOpener;
 use crate::streams::{StreamingQueryManager, Streams};
 use crate::tasks::Tasks;
 use crate::timer::{SystemTimer, Timer};
+use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 use onefold_connector::{SinkSpec, SourceSpec};
 use onefold_state::{MEMORY_LIMIT_OPTION, MemoryBudget};
@@ -158,6 +161,18 @@ impl Session {
         DataStreamReader::new(self.clone())
     }
 
+    /// Begins to describe a table of what is there now.
+    #[must_use]
+    pub fn read(&self) -> DataFrameReader {
+        DataFrameReader::new(self.clone())
+    }
+
+    /// A frame of a plan over this session's tables.
+    #[must_use]
+    pub fn frame(&self, plan: LogicalPlan) -> DataFrame {
+        DataFrame::new(self.clone(), plan)
+    }
+
     /// A frame from SQL over the session's tables and views. A view made of a stream may be read.
     ///
     /// # Errors
@@ -177,13 +192,30 @@ impl Session {
     /// # Errors
     /// Invalid, when there is none of this name.
     pub fn table(&self, name: &str) -> Result<DataFrame> {
+        self.table_by(TableReference::bare(name))
+    }
+
+    /// As [`Session::table`], by a name with its schema and catalog.
+    ///
+    /// # Errors
+    /// Invalid, when there is none of this name.
+    pub fn table_by(&self, reference: impl Into<TableReference>) -> Result<DataFrame> {
         let context = self.inner.context.clone();
-        let reference = datafusion::common::TableReference::bare(name);
+        let reference: TableReference = reference.into();
         let frame = self
             .inner
             .tasks
             .wait(async move { context.table(reference).await.map_err(from_datafusion) })?;
         Ok(DataFrame::new(self.clone(), frame.logical_plan().clone()))
+    }
+
+    /// Drops a view; false when there is none of this name.
+    ///
+    /// # Errors
+    /// Invalid, when the session refuses.
+    pub fn drop_view(&self, name: &str) -> Result<bool> {
+        let dropped = self.inner.context.deregister_table(TableReference::bare(name));
+        dropped.map(|table| table.is_some()).map_err(from_datafusion)
     }
 
     /// The queries of this session.

@@ -2,6 +2,8 @@
 
 use crate::conf::{Conf, SETTINGS, WAREHOUSE};
 use crate::explain::Explanation;
+use crate::foreach_batch::ForeachBatch;
+use crate::frame::DataFrame;
 use crate::query::StreamingQuery;
 use crate::reader::names;
 use crate::run::definition::{
@@ -17,7 +19,7 @@ use onefold_connector::{
 };
 use onefold_plan::stream::StreamingPlan;
 use onefold_state::OperatorSpec;
-use onefold_types::{Error, OptionMap, Result};
+use onefold_types::{BatchId, Error, OptionMap, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -88,6 +90,17 @@ impl DataStreamWriter {
     pub fn sink(mut self, definition: Arc<dyn SinkDefinition>) -> Self {
         self.sink = Some(definition);
         self
+    }
+
+    /// A function that is called with the rows and the number of each batch, in place of a format.
+    /// After a crash it may be called again with the same number.
+    #[must_use]
+    pub fn foreach_batch(
+        self,
+        function: impl Fn(DataFrame, BatchId) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let session = self.session.clone();
+        self.sink(Arc::new(ForeachBatch { session, function: Arc::new(function) }))
     }
 
     /// Which rows reach the sink.

@@ -6,7 +6,6 @@
 //! *What it is not:* it has no behaviour of its own.
 //! *Where to start:* [`session`].
 
-pub use onefold_connector::OutputMode;
 pub use onefold_engine::*;
 pub use onefold_types as types;
 

@@ -7,6 +7,7 @@
 //!
 //! Where to start: [`query`], [`select_items`], [`expression`].
 
+mod aggregate;
 pub(crate) mod aliases;
 mod catalog;
 mod dialect;
@@ -33,6 +34,7 @@ use datafusion::sql::sqlparser::ast;
 use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
 
+pub use aggregate::aggregate;
 pub(crate) use catalog::{Tables, object_name, relations};
 pub use frames::{group_by, order_by};
 pub(crate) use resolve::nothing;
@@ -58,11 +60,22 @@ pub async fn query(context: &SessionContext, sql: &str) -> Result<LogicalPlan> {
 /// # Errors
 /// As [`query`].
 pub fn select_items(context: &SessionContext, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>> {
-    items(&context.state(), schema, sql)
+    items(&context.state(), schema, text::parse_select_item(sql)?)
 }
 
-fn items(state: &SessionState, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>> {
-    let mut item = text::parse_select_item(sql)?;
+/// As [`select_items`], of an item that is parsed already.
+///
+/// # Errors
+/// As [`query`].
+pub fn select_item_of(
+    context: &SessionContext,
+    schema: &DFSchema,
+    item: ast::SelectItem,
+) -> Result<Vec<Expr>> {
+    items(&context.state(), schema, item)
+}
+
+fn items(state: &SessionState, schema: &DFSchema, mut item: ast::SelectItem) -> Result<Vec<Expr>> {
     let items = resolve::select_item(&mut item, schema)?;
     items.into_iter().map(|(ast, name)| lower(state, schema, ast, name)).collect()
 }
@@ -72,9 +85,36 @@ fn items(state: &SessionState, schema: &DFSchema, sql: &str) -> Result<Vec<Expr>
 /// # Errors
 /// As [`query`].
 pub fn expression(context: &SessionContext, schema: &DFSchema, sql: &str) -> Result<Expr> {
-    let mut ast = text::parse_expression(sql)?;
+    expression_of(context, schema, text::parse_expression(sql)?)
+}
+
+/// As [`expression`], of one that is parsed already.
+///
+/// # Errors
+/// As [`query`].
+pub fn expression_of(
+    context: &SessionContext,
+    schema: &DFSchema,
+    mut ast: ast::Expr,
+) -> Result<Expr> {
     resolve::expression(&mut ast, schema)?;
     lower(&context.state(), schema, ast, None)
+}
+
+/// Parses an item of a projection: `*`, `a`, `a + 1 AS b`.
+///
+/// # Errors
+/// Invalid, with line and column.
+pub fn parse_select_item(sql: &str) -> Result<ast::SelectItem> {
+    text::parse_select_item(sql)
+}
+
+/// Parses an expression of Spark's SQL.
+///
+/// # Errors
+/// Invalid, with line and column.
+pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
+    text::parse_expression(sql)
 }
 
 /// The column that a name means, without case; `_metadata` and other hidden ones included.

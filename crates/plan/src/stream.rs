@@ -46,7 +46,7 @@ use std::sync::{Arc, OnceLock};
 pub use define::{drop_duplicates, with_watermark};
 pub use event_time::WATERMARK_DELAY;
 pub(crate) use random::{RandomFunction, RandomKind};
-pub use table::{HIDDEN, StreamTable, hidden, visible_schema};
+pub use table::{HIDDEN, StreamTable, hidden, is_streaming, visible_schema};
 pub use user_state::{GroupsOptions, TransformOptions, groups_with_state, transform_with_state};
 
 /// One source of a query.

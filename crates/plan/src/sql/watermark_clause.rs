@@ -307,7 +307,8 @@ impl Watermarked {
             Some(alias) => format!("{} AS `{alias}`", self.event_time),
             None => self.event_time.clone(),
         };
-        let mut items = super::items(state, input.schema(), &text)?;
+        let mut items =
+            super::items(state, input.schema(), super::text::parse_select_item(&text)?)?;
         let (Some(item), true) = (items.pop(), items.is_empty()) else {
             return Err(Error::invalid("WATERMARK takes one column"));
         };

@@ -120,6 +120,11 @@ fn with_stream<T>(scan: &TableScan, take: impl FnOnce(&StreamTable) -> T) -> Opt
 }
 
 /// Whether a stream is read anywhere in the plan, subqueries included.
+#[must_use]
+pub fn is_streaming(plan: &LogicalPlan) -> bool {
+    streaming(plan)
+}
+
 pub(super) fn streaming(plan: &LogicalPlan) -> bool {
     let mut found = false;
     let walked = plan.apply_with_subqueries(|node| {

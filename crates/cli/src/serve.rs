@@ -1,0 +1,57 @@
+//! `onefold serve`: Spark's programs, over Spark Connect, until someone asks to stop.
+
+use crate::args::ServeArgs;
+use crate::exit::Failure;
+use crate::{signals, terminal};
+use onefold::types::Error;
+use onefold_spark_connect::{ServerConfig, SessionFactory, serve as serve_connect};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The variable in which Spark's own server and clients look for a token.
+const TOKEN_VARIABLE: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
+
+/// Serves until SIGINT or SIGTERM; queries are stopped cleanly then.
+///
+/// # Errors
+/// With the exit codes of [`crate::exit`].
+pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    let mut config = ServerConfig::new(args.bind);
+    config.token = token(args)?;
+    let conf = args.conf.clone();
+    let factory: SessionFactory = Arc::new(move || {
+        let builder = onefold::session();
+        conf.iter().fold(builder, |builder, (name, value)| builder.conf(name, value)).build()
+    });
+    // A setting that no session could take is said now, not to the first client.
+    drop(factory()?);
+    let (stop, mut stopped) = watch::channel(false);
+    signals::watch(move || {
+        stop.send_replace(true);
+    })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::unavailable("no threads can be started").because(error))?;
+    let ready = |address: std::net::SocketAddr| {
+        terminal::line(&format!("listening on sc://{address}"));
+    };
+    runtime.block_on(serve_connect(config, factory, ready, async move {
+        let _ = stopped.wait_for(|now| *now).await;
+    }))?;
+    Ok(())
+}
+
+fn token(args: &ServeArgs) -> Result<Option<String>, Failure> {
+    let Some(path) = &args.token_file else {
+        return Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()));
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::invalid(format!("cannot read the token from {}", path.display())).because(error)
+    })?;
+    let token = text.lines().next().unwrap_or_default().trim().to_owned();
+    if token.is_empty() {
+        return Err(Failure::usage(format!("{} has no token in its first line", path.display())));
+    }
+    Ok(Some(token))
+}

@@ -1,0 +1,153 @@
+//! Reading what is there now, as a table and not as a stream.
+//!
+//! The same sources as for streams read it, so that options, schemas and odd rows mean the same:
+//! each execution opens the source anew over an empty log, takes everything, and reads that.
+
+use crate::fault::from_datafusion;
+use crate::frame::DataFrame;
+use crate::reader::DataStreamReader;
+use crate::session::Session;
+use crate::timer::Timer;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session as PlanSession, TableProvider};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::logical_expr::{
+    Expr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, UNNAMED_TABLE,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use onefold_connector::{
+    Clock, LatestOffset, ReadLimit, ScanRequest, SourceContext, SourceDefinition,
+};
+use onefold_types::{OffsetRange, QueryId, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Describes a table to read, as Spark's `DataFrameReader`.
+#[derive(Debug, Clone)]
+pub struct DataFrameReader {
+    session: Session,
+    stream: DataStreamReader,
+}
+
+impl DataFrameReader {
+    pub(crate) fn new(session: Session) -> Self {
+        let stream = DataStreamReader::new(session.clone());
+        DataFrameReader { session, stream }
+    }
+
+    /// The source, by name: `json`, `csv`, `parquet` …
+    #[must_use]
+    pub fn format(mut self, name: &str) -> Self {
+        self.stream = self.stream.format(name);
+        self
+    }
+
+    /// The columns, as Spark's DDL or its JSON.
+    #[must_use]
+    pub fn schema(mut self, text: &str) -> Self {
+        self.stream = self.stream.schema(text);
+        self
+    }
+
+    /// Sets options.
+    #[must_use]
+    pub fn options<N: Into<String>, V: Into<String>>(
+        mut self,
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.stream = self.stream.options(pairs);
+        self
+    }
+
+    /// What is under the paths.
+    ///
+    /// # Errors
+    /// As [`DataStreamReader::load`].
+    pub fn load_paths(self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
+        let paths = paths.into_iter().collect();
+        let table = self.session.inner.tasks.wait(self.stream.table_now(paths))?;
+        let now =
+            NowTable { definition: Arc::clone(table.definition()), session: self.session.clone() };
+        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(now)), None)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(from_datafusion)?;
+        Ok(DataFrame::new(self.session, plan))
+    }
+}
+
+/// All that a source has, each time it is scanned.
+#[derive(Debug)]
+struct NowTable {
+    definition: Arc<dyn SourceDefinition>,
+    session: Session,
+}
+
+#[async_trait]
+impl TableProvider for NowTable {
+    fn schema(&self) -> SchemaRef {
+        self.definition.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> PlanResult<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn PlanSession,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let outer = |error| DataFusionError::External(Box::new(error));
+        let folder = ScratchFolder::new();
+        let conf: BTreeMap<String, String> = self.session.inner.conf.all();
+        let location = folder.location();
+        let store = (self.session.inner.stores)(location, conf.clone()).await.map_err(outer)?;
+        let clock: Arc<dyn Clock> = Arc::<dyn Timer>::clone(&self.session.inner.timer);
+        let context = SourceContext {
+            query: QueryId(Uuid::new_v4()),
+            checkpoint: store,
+            log_folder: "sources/0".to_owned(),
+            history: Vec::new(),
+            clock,
+            conf,
+        };
+        let source = self.definition.open(context).await.map_err(outer)?;
+        let latest = source.latest_offset(None, ReadLimit::All).await.map_err(outer)?;
+        let LatestOffset { end, note, .. } = latest;
+        let range = OffsetRange { start: None, end, note };
+        let scan = ScanRequest { projection, filters, session: state };
+        source.read(&range, scan).await.map_err(outer)
+    }
+}
+
+/// A folder for the source's log that goes away.
+struct ScratchFolder(std::path::PathBuf);
+
+impl ScratchFolder {
+    fn new() -> Self {
+        ScratchFolder(std::env::temp_dir().join(format!("onefold-read-{}", Uuid::new_v4())))
+    }
+
+    fn location(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // What is left in a temporary folder harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

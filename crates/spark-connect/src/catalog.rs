@@ -1,0 +1,178 @@
+//! Views and tables of a session.
+
+use crate::client_session::ClientSession;
+use crate::failure::{Failure, Outcome};
+use crate::relation;
+use arrow::array::{ArrayRef, BooleanArray, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::LogicalPlan;
+use spark_connect_proto::Catalog;
+use spark_connect_proto::catalog::CatType;
+use std::sync::Arc;
+
+/// Makes a view of a plan.
+pub(crate) fn create_view(
+    session: &ClientSession,
+    name: &str,
+    plan: LogicalPlan,
+    replace: bool,
+) -> Outcome<()> {
+    let lower = name.to_lowercase();
+    let taken = table_names(session).into_iter().find(|known| known.to_lowercase() == lower);
+    if let Some(known) = taken {
+        if !replace {
+            return Err(Failure::analysis(format!(
+                "Cannot create the temporary view `{name}` because it already exists."
+            )));
+        }
+        session.engine.drop_view(&known)?;
+    }
+    session.engine.frame(plan).create_or_replace_temp_view(name)?;
+    Ok(())
+}
+
+/// Drops a view; false when there is none.
+pub(crate) fn drop_view(session: &ClientSession, name: &str) -> Outcome<bool> {
+    let lower = name.to_lowercase();
+    match table_names(session).into_iter().find(|known| known.to_lowercase() == lower) {
+        Some(known) => Ok(session.engine.drop_view(&known)?),
+        None => Ok(false),
+    }
+}
+
+/// The names of the session's views and tables, sorted.
+pub(crate) fn table_names(session: &ClientSession) -> Vec<String> {
+    let context = session.engine.context();
+    let mut names: Vec<String> = context
+        .catalog_names()
+        .iter()
+        .filter_map(|name| context.catalog(name))
+        .flat_map(|catalog| {
+            let schemas = catalog.schema_names().into_iter();
+            schemas
+                .filter(|name| name != "information_schema")
+                .filter_map(|name| catalog.schema(&name))
+                .flat_map(|schema| schema.table_names())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// Answers a call of `spark.catalog`.
+pub(crate) fn answer(session: &ClientSession, catalog: &Catalog) -> Outcome<LogicalPlan> {
+    match catalog.cat_type.as_ref().ok_or_else(|| Failure::missing("cat_type"))? {
+        CatType::CurrentDatabase(_) => one_text("default"),
+        CatType::CurrentCatalog(_) => one_text("spark_catalog"),
+        CatType::TableExists(asked) => {
+            let lower = asked.table_name.to_lowercase();
+            let there = table_names(session).iter().any(|name| name.to_lowercase() == lower);
+            one_flag(there)
+        }
+        CatType::DatabaseExists(asked) => one_flag(asked.db_name.eq_ignore_ascii_case("default")),
+        CatType::FunctionExists(asked) => {
+            let name = asked.function_name.to_lowercase();
+            let state = session.engine.context().state();
+            one_flag(
+                state.scalar_functions().contains_key(&name)
+                    || state.aggregate_functions().contains_key(&name)
+                    || state.window_functions().contains_key(&name),
+            )
+        }
+        CatType::DropTempView(asked) => one_flag(drop_view(session, &asked.view_name)?),
+        CatType::DropGlobalTempView(asked) => one_flag(drop_view(session, &asked.view_name)?),
+        CatType::IsCached(_) => one_flag(false),
+        CatType::CacheTable(_)
+        | CatType::UncacheTable(_)
+        | CatType::ClearCache(_)
+        | CatType::RefreshTable(_)
+        | CatType::RefreshByPath(_) => relation::of_batches(Arc::new(Schema::empty()), Vec::new()),
+        CatType::ListTables(_) => list_tables(session),
+        CatType::ListColumns(asked) => {
+            let frame = session.engine.table_by(relation::table_reference(&asked.table_name)?)?;
+            list_columns(&frame.schema())
+        }
+        _ => Err(Failure::unsupported("this call of spark.catalog")),
+    }
+}
+
+fn batch(fields: Vec<Field>, columns: Vec<ArrayRef>) -> Outcome<LogicalPlan> {
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)
+        .map_err(|error| Failure::invalid(error.to_string()))?;
+    relation::of_batches(schema, vec![batch])
+}
+
+fn one_text(text: &str) -> Outcome<LogicalPlan> {
+    let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    batch(vec![Field::new("value", DataType::Utf8, false)], vec![column])
+}
+
+fn one_flag(flag: bool) -> Outcome<LogicalPlan> {
+    let column: ArrayRef = Arc::new(BooleanArray::from(vec![flag]));
+    batch(vec![Field::new("value", DataType::Boolean, false)], vec![column])
+}
+
+fn list_tables(session: &ClientSession) -> Outcome<LogicalPlan> {
+    let names = table_names(session);
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let list = Field::new(
+        "namespace",
+        DataType::List(Arc::new(Field::new("element", DataType::Utf8, true))),
+        true,
+    );
+    let nulls = || Arc::new(StringArray::new_null(names.len())) as ArrayRef;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(names.clone())),
+        nulls(),
+        arrow::array::new_null_array(list.data_type(), names.len()),
+        nulls(),
+        Arc::new(StringArray::from(vec!["TEMPORARY"; names.len()])),
+        Arc::new(BooleanArray::from(vec![true; names.len()])),
+    ];
+    let fields = vec![
+        text("name"),
+        text("catalog"),
+        list,
+        text("description"),
+        text("tableType"),
+        Field::new("isTemporary", DataType::Boolean, false),
+    ];
+    batch(fields, columns)
+}
+
+fn list_columns(schema: &Schema) -> Outcome<LogicalPlan> {
+    let count = schema.fields().len();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let kinds: Vec<String> = schema
+        .fields()
+        .iter()
+        .map(|field| onefold_plan::schema::type_name(field.data_type()).to_lowercase())
+        .collect();
+    let nullable: Vec<bool> = schema.fields().iter().map(|field| field.is_nullable()).collect();
+    let no = || Arc::new(BooleanArray::from(vec![false; count])) as ArrayRef;
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let flag = |name: &str| Field::new(name, DataType::Boolean, false);
+    batch(
+        vec![
+            text("name"),
+            text("description"),
+            text("dataType"),
+            flag("nullable"),
+            flag("isPartition"),
+            flag("isBucket"),
+            flag("isCluster"),
+        ],
+        vec![
+            Arc::new(StringArray::from(names)),
+            Arc::new(StringArray::new_null(count)),
+            Arc::new(StringArray::from(kinds)),
+            Arc::new(BooleanArray::from(nullable)),
+            no(),
+            no(),
+            no(),
+        ],
+    )
+}

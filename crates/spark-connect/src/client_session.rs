@@ -1,0 +1,226 @@
+//! What one client has: an engine session with its settings, views, queries and operations.
+
+use crate::failure::{Failure, Outcome};
+use crate::listener::ListenerStream;
+use crate::operation::{Operation, OperationIds};
+use datafusion::logical_expr::LogicalPlan;
+use onefold_engine::{Session, StreamingQuery};
+use spark_connect_proto::fetch_error_details_response::Error as Detail;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// Errors whose details are kept for the client to ask.
+const DETAILS_MAX: usize = 100;
+/// Ended operations that are remembered, so that a late call gets the right answer.
+const ABANDONED_MAX: usize = 10_000;
+/// Stopped queries stay addressable for this long, as in Spark.
+const STOPPED_KEPT: Duration = Duration::from_secs(3_600);
+
+/// One client's session.
+pub(crate) struct ClientSession {
+    pub(crate) id: String,
+    /// The server's own name for it: a client notices by it that the server restarted.
+    pub(crate) server_id: String,
+    pub(crate) engine: Session,
+    local_url: Option<String>,
+    operations: Mutex<Operations>,
+    details: Mutex<VecDeque<(String, Detail)>>,
+    queries: Mutex<Vec<Known>>,
+    remote: Mutex<HashMap<String, LogicalPlan>>,
+    artifacts: Mutex<HashMap<String, Vec<u8>>>,
+    /// The stream of listener events, while a client has one.
+    pub(crate) listeners: Mutex<Option<ListenerStream>>,
+    used: Mutex<Instant>,
+}
+
+#[derive(Default)]
+struct Operations {
+    live: HashMap<String, Arc<Operation>>,
+    abandoned: VecDeque<String>,
+}
+
+struct Known {
+    query: StreamingQuery,
+    ended: Option<Instant>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change to what is behind these is one call: a panic leaves them usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientSession {
+    pub(crate) fn new(
+        id: String,
+        engine: Session,
+        local_url: Option<String>,
+        now: Instant,
+    ) -> Self {
+        ClientSession {
+            id,
+            server_id: Uuid::new_v4().to_string(),
+            engine,
+            local_url,
+            operations: Mutex::default(),
+            details: Mutex::default(),
+            queries: Mutex::default(),
+            remote: Mutex::default(),
+            artifacts: Mutex::default(),
+            listeners: Mutex::new(None),
+            used: Mutex::new(now),
+        }
+    }
+
+    /// Where Python workers of this session reach the server, if there may be any.
+    pub(crate) fn local_url(&self) -> Option<String> {
+        self.local_url.clone()
+    }
+
+    /// Notes that a client asked for something.
+    pub(crate) fn touch(&self, now: Instant) {
+        *lock(&self.used) = now;
+    }
+
+    /// Whether nobody asked for so long and no query runs.
+    pub(crate) fn idle(&self, now: Instant, limit: Duration) -> bool {
+        now.saturating_duration_since(*lock(&self.used)) > limit
+            && self.engine.streams().active().is_empty()
+    }
+
+    /// Begins an operation under the client's id for it, or one of our own.
+    pub(crate) fn begin(
+        &self,
+        id: Option<String>,
+        reattachable: bool,
+        tags: Vec<String>,
+    ) -> Outcome<Arc<Operation>> {
+        let id = id.unwrap_or_else(|| Uuid::new_v4().to_string());
+        if Uuid::parse_str(&id).is_err() {
+            return Err(Failure::handle("FORMAT", &id));
+        }
+        let mut operations = lock(&self.operations);
+        if operations.live.contains_key(&id) {
+            return Err(Failure::handle("OPERATION_ALREADY_EXISTS", &id));
+        }
+        if operations.abandoned.contains(&id) {
+            return Err(Failure::handle("OPERATION_ABANDONED", &id));
+        }
+        let ids = OperationIds {
+            session: self.id.clone(),
+            server_session: self.server_id.clone(),
+            operation: id.clone(),
+        };
+        let operation = Operation::new(ids, reattachable, tags);
+        operations.live.insert(id, Arc::clone(&operation));
+        Ok(operation)
+    }
+
+    /// The operation with this id.
+    pub(crate) fn operation(&self, id: &str) -> Outcome<Arc<Operation>> {
+        let operations = lock(&self.operations);
+        match operations.live.get(id) {
+            Some(operation) => Ok(Arc::clone(operation)),
+            None if operations.abandoned.iter().any(|known| known == id) => {
+                Err(Failure::handle("OPERATION_ABANDONED", id))
+            }
+            None => Err(Failure::handle("OPERATION_NOT_FOUND", id)),
+        }
+    }
+
+    /// All operations that are not released.
+    pub(crate) fn operations(&self) -> Vec<Arc<Operation>> {
+        lock(&self.operations).live.values().cloned().collect()
+    }
+
+    /// Forgets an operation; it is told to stop if it still runs.
+    pub(crate) fn release(&self, id: &str) {
+        let mut operations = lock(&self.operations);
+        if let Some(operation) = operations.live.remove(id) {
+            operation.cancel();
+            operations.abandoned.push_back(id.to_owned());
+            if operations.abandoned.len() > ABANDONED_MAX {
+                operations.abandoned.pop_front();
+            }
+        }
+    }
+
+    /// Keeps the details of an error; the id under which they can be asked once.
+    pub(crate) fn keep_details(&self, failure: &Failure) -> String {
+        let id = Uuid::new_v4().to_string();
+        let mut details = lock(&self.details);
+        details.push_back((id.clone(), failure.details()));
+        if details.len() > DETAILS_MAX {
+            details.pop_front();
+        }
+        id
+    }
+
+    /// The details kept under an id; they are given once.
+    pub(crate) fn take_details(&self, id: &str) -> Option<Detail> {
+        let mut details = lock(&self.details);
+        let place = details.iter().position(|(known, _)| known == id)?;
+        details.remove(place).map(|(_, detail)| detail)
+    }
+
+    /// Remembers a query that this client started.
+    pub(crate) fn keep_query(&self, query: StreamingQuery, now: Instant) {
+        let mut queries = lock(&self.queries);
+        for known in queries.iter_mut() {
+            if known.ended.is_none() && !known.query.is_active() {
+                known.ended = Some(now);
+            }
+        }
+        queries.retain(|known| {
+            known.ended.is_none_or(|ended| now.saturating_duration_since(ended) < STOPPED_KEPT)
+        });
+        queries.push(Known { query, ended: None });
+    }
+
+    /// The query with these ids, running or stopped not long ago.
+    pub(crate) fn query(&self, id: &str, run_id: &str) -> Outcome<StreamingQuery> {
+        lock(&self.queries)
+            .iter()
+            .map(|known| &known.query)
+            .find(|query| query.id().to_string() == id && query.run_id().to_string() == run_id)
+            .cloned()
+            .ok_or_else(|| Failure::no_query(id))
+    }
+
+    /// A plan that the client knows by a name of ours.
+    pub(crate) fn remote(&self, id: &str) -> Option<LogicalPlan> {
+        lock(&self.remote).get(id).cloned()
+    }
+
+    /// Gives a plan a name that the client can use.
+    pub(crate) fn keep_remote(&self, id: String, plan: LogicalPlan) {
+        lock(&self.remote).insert(id, plan);
+    }
+
+    /// Forgets a named plan.
+    pub(crate) fn forget_remote(&self, id: &str) {
+        lock(&self.remote).remove(id);
+    }
+
+    /// Keeps what a client uploaded.
+    pub(crate) fn keep_artifact(&self, name: String, bytes: Vec<u8>) {
+        lock(&self.artifacts).insert(name, bytes);
+    }
+
+    /// What a client uploaded under a name.
+    pub(crate) fn artifact(&self, name: &str) -> Option<Vec<u8>> {
+        lock(&self.artifacts).get(name).cloned()
+    }
+
+    /// Ends everything: operations, then queries. Blocks until the queries are still.
+    pub(crate) fn close(&self) {
+        for operation in self.operations() {
+            operation.cancel();
+        }
+        lock(&self.listeners).take();
+        if let Err(error) = self.engine.stop() {
+            tracing::warn!("a query of session {} did not stop: {}", self.id, error.chain());
+        }
+    }
+}

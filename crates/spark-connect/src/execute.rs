@@ -1,0 +1,258 @@
+//! Executing a plan: rows of a relation, or what a command does.
+
+use crate::client_session::ClientSession;
+use crate::failure::{Failure, Outcome};
+use crate::operation::Operation;
+use crate::relation::Planner;
+use crate::{analyze, rows, service, sql_command, streaming, types, write};
+use datafusion::logical_expr::LogicalPlan;
+use futures::{FutureExt, StreamExt};
+use onefold_types::Error;
+use prost::Message;
+use spark_connect_proto::command::CommandType;
+use spark_connect_proto::execute_plan_response::{ArrowBatch, ResponseType};
+use spark_connect_proto::plan::OpType;
+use spark_connect_proto::plan::compressed_operation::OpType as CompressedKind;
+use spark_connect_proto::{Command, CompressionCodec, Plan, Relation};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Largest plan after decompression, in bytes.
+const PLAN_MAX: usize = 1 << 30;
+/// Rows of one message: what a client takes well.
+const ROWS_MAX: usize = 64 << 10;
+/// Bytes of one message.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Runs an operation to its end, which its responses tell.
+pub(crate) async fn run(
+    session: Arc<ClientSession>,
+    operation: Arc<Operation>,
+    plan: Option<Plan>,
+) {
+    let work = AssertUnwindSafe(execute(&session, &operation, plan)).catch_unwind();
+    let result = tokio::select! {
+        result = work => result.unwrap_or_else(|_| {
+            Err(Failure::execution(&Error::internal(
+                "the request met a bug in Onefold; please report it with the query",
+            )))
+        }),
+        () = operation.until_cancelled() => Err(Failure::cancelled()),
+    };
+    operation.finish(result.map_err(|failure| service::status_of(&session, failure)));
+}
+
+async fn execute(
+    session: &Arc<ClientSession>,
+    operation: &Arc<Operation>,
+    plan: Option<Plan>,
+) -> Outcome<()> {
+    match opened(plan)? {
+        OpType::Root(relation) => {
+            let plan = blocking(session, move |session| Planner::new(session).plan(&relation));
+            send_rows(session, operation, plan.await?).await
+        }
+        OpType::Command(command) => run_command(session, operation, command).await,
+        OpType::CompressedOperation(_) => Err(Failure::invalid("a plan is compressed twice")),
+    }
+}
+
+/// Does what may block (planning, waiting for queries) off the server's threads.
+pub(crate) async fn blocking<T: Send + 'static>(
+    session: &Arc<ClientSession>,
+    work: impl FnOnce(&Arc<ClientSession>) -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
+    let session = Arc::clone(session);
+    let done = tokio::task::spawn_blocking(move || work(&session)).await;
+    done.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request panicked");
+        Err(Failure::execution(&Error::internal(
+            "the request met a bug in Onefold; please report it with the query",
+        )))
+    })
+}
+
+/// A plan out of its compression.
+pub(crate) fn opened(plan: Option<Plan>) -> Outcome<OpType> {
+    let kind = plan.and_then(|plan| plan.op_type).ok_or_else(|| Failure::missing("plan"))?;
+    let OpType::CompressedOperation(compressed) = kind else { return Ok(kind) };
+    if compressed.compression_codec() != CompressionCodec::Zstd {
+        return Err(Failure::invalid("the plan is compressed with a codec other than ZSTD"));
+    }
+    let wrong = |what: String| Failure::invalid(format!("the compressed plan is damaged: {what}"));
+    let bytes = unpacked(&compressed.data).map_err(|error| wrong(error.to_string()))?;
+    let parsed = match compressed.op_type() {
+        CompressedKind::Relation => Relation::decode(bytes.as_slice()).map(OpType::Root),
+        CompressedKind::Command => Command::decode(bytes.as_slice()).map(OpType::Command),
+        CompressedKind::Unspecified => return Err(Failure::missing("op_type")),
+    };
+    parsed.map_err(|error| wrong(error.to_string()))
+}
+
+/// Decompresses at most [`PLAN_MAX`] bytes.
+fn unpacked(data: &[u8]) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let decoder = zstd::stream::read::Decoder::new(data)?;
+    let limit = u64::try_from(PLAN_MAX).unwrap_or(u64::MAX);
+    decoder.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() > PLAN_MAX {
+        return Err(std::io::Error::other(format!("it has more than {PLAN_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Computes a plan and sends its rows as they come.
+pub(crate) async fn send_rows(
+    session: &Arc<ClientSession>,
+    operation: &Arc<Operation>,
+    plan: LogicalPlan,
+) -> Outcome<()> {
+    if onefold_plan::stream::is_streaming(&plan) {
+        return Err(Failure::analysis(
+            "Queries with streaming sources must be executed with writeStream.start();",
+        ));
+    }
+    let schema = analyze::rows_schema(&plan);
+    let mut first = operation.blank();
+    first.schema = Some(types::from_schema(&schema));
+    operation.send_whole(first).await;
+    let context = session.engine.context().clone();
+    let started = context.execute_logical_plan(plan).await;
+    let frame = started.map_err(onefold_engine::from_datafusion)?;
+    let plain = rows::plain_schema(&schema);
+    let ran = |error| Failure::execution(&onefold_engine::from_datafusion(error));
+    let mut stream = frame.execute_stream().await.map_err(ran)?;
+    let mut sent = 0_i64;
+    let mut any = false;
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(ran)?;
+        let batch = rows::plain_batch(&batch, &plain)?;
+        let size = batch.get_array_memory_size().max(1);
+        let rows_at_once = (batch.num_rows().saturating_mul(BYTES_MAX) / size).clamp(1, ROWS_MAX);
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let count = rows_at_once.min(batch.num_rows() - from);
+            send_batch(operation, &batch.slice(from, count), sent).await?;
+            from += count;
+            sent += i64::try_from(count).unwrap_or(0);
+            any = true;
+        }
+    }
+    if !any {
+        // A client learns the Arrow schema from a batch, if only an empty one.
+        let empty = arrow::record_batch::RecordBatch::new_empty(Arc::clone(&plain));
+        send_batch(operation, &empty, 0).await?;
+    }
+    Ok(())
+}
+
+async fn send_batch(
+    operation: &Arc<Operation>,
+    batch: &arrow::record_batch::RecordBatch,
+    offset: i64,
+) -> Outcome<()> {
+    let data = rows::ipc(batch)?;
+    operation
+        .send(ResponseType::ArrowBatch(ArrowBatch {
+            row_count: i64::try_from(batch.num_rows()).unwrap_or(i64::MAX),
+            data: data.into(),
+            start_offset: Some(offset),
+            chunk_index: None,
+            num_chunks_in_batch: None,
+        }))
+        .await;
+    Ok(())
+}
+
+async fn run_command(
+    session: &Arc<ClientSession>,
+    operation: &Arc<Operation>,
+    command: Command,
+) -> Outcome<()> {
+    let kind = command.command_type.ok_or_else(|| Failure::missing("command"))?;
+    match kind {
+        CommandType::SqlCommand(command) => {
+            let result =
+                blocking(session, move |session| sql_command::run(session, command)).await?;
+            operation.send(ResponseType::SqlCommandResult(result)).await;
+        }
+        CommandType::CreateDataframeView(view) => {
+            blocking(session, move |session| {
+                let input = view.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
+                let plan = Planner::new(session).plan(input)?;
+                crate::catalog::create_view(session, &view.name, plan, view.replace)
+            })
+            .await?;
+        }
+        CommandType::WriteOperation(operation) => {
+            blocking(session, move |session| write::write(session, &operation)).await?;
+        }
+        CommandType::WriteOperationV2(operation) => {
+            blocking(session, move |session| write::write_v2(session, &operation)).await?;
+        }
+        CommandType::WriteStreamOperationStart(start) => {
+            let result = blocking(session, move |session| streaming::start(session, start)).await?;
+            operation.send(ResponseType::WriteStreamOperationStartResult(result)).await;
+        }
+        CommandType::StreamingQueryCommand(command) => {
+            let result =
+                blocking(session, move |session| streaming::command(session, command)).await?;
+            operation.send(ResponseType::StreamingQueryCommandResult(result)).await;
+        }
+        CommandType::StreamingQueryManagerCommand(command) => {
+            let result =
+                blocking(session, move |session| streaming::manage(session, command)).await?;
+            operation.send(ResponseType::StreamingQueryManagerCommandResult(result)).await;
+        }
+        CommandType::StreamingQueryListenerBusCommand(command) => {
+            crate::listener::serve(session, operation, command).await?;
+        }
+        CommandType::GetResourcesCommand(_) => {
+            let result = spark_connect_proto::GetResourcesCommandResult::default();
+            operation.send(ResponseType::GetResourcesCommandResult(result)).await;
+        }
+        CommandType::RemoveCachedRemoteRelationCommand(command) => {
+            if let Some(relation) = command.relation {
+                session.forget_remote(&relation.relation_id);
+            }
+        }
+        CommandType::CheckpointCommand(command) => {
+            let result = blocking(session, move |session| {
+                let input =
+                    command.relation.as_ref().ok_or_else(|| Failure::missing("relation"))?;
+                let plan = Planner::new(session).plan(input)?;
+                let id = uuid::Uuid::new_v4().to_string();
+                let held = session.engine.frame(plan.clone()).collect()?;
+                let schema = Arc::new(plan.schema().as_arrow().clone());
+                session.keep_remote(id.clone(), crate::relation::of_batches(schema, held)?);
+                Ok(spark_connect_proto::CheckpointCommandResult {
+                    relation: Some(spark_connect_proto::CachedRemoteRelation { relation_id: id }),
+                })
+            })
+            .await?;
+            operation.send(ResponseType::CheckpointCommandResult(result)).await;
+        }
+        CommandType::RegisterFunction(function) => {
+            return Err(Failure::unsupported(format!(
+                "the user-defined function `{}`",
+                function.function_name
+            )));
+        }
+        other => return Err(Failure::unsupported(command_name(&other))),
+    }
+    Ok(())
+}
+
+fn command_name(command: &CommandType) -> &'static str {
+    match command {
+        CommandType::RegisterTableFunction(_) => "a user-defined table function",
+        CommandType::RegisterDataSource(_) => "a Python data source",
+        CommandType::CreateResourceProfileCommand(_) => "a resource profile",
+        CommandType::MergeIntoTableCommand(_) => "mergeInto",
+        CommandType::MlCommand(_) => "machine learning",
+        CommandType::ExecuteExternalCommand(_) => "an external command",
+        CommandType::PipelineCommand(_) => "a declarative pipeline over Connect",
+        _ => "this command",
+    }
+}

@@ -1,0 +1,169 @@
+//! Literals as syntax: as Spark's SQL would write them, so that columns get Spark's names.
+
+use super::call::call;
+use crate::failure::{Failure, Outcome};
+use crate::types::ddl_of;
+use chrono::{DateTime, Days, NaiveDate};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType as SqlType, Expr, Ident, ObjectName, UnaryOperator, Value,
+};
+use spark_connect_proto::expression::Literal;
+use spark_connect_proto::expression::literal::LiteralType;
+use spark_connect_proto::expression::literal::specialized_array::ValueType;
+
+/// A text.
+pub(crate) fn text(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
+}
+
+/// A whole number; below zero it is the negation of one.
+fn number(value: i128) -> Expr {
+    let digits = Expr::Value(Value::Number(value.unsigned_abs().to_string(), false).into());
+    if value < 0 {
+        return Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(digits) };
+    }
+    digits
+}
+
+/// `CAST(value AS TYPE)`.
+pub(crate) fn typed(value: Expr, to: &str) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(value),
+        data_type: SqlType::Custom(ObjectName::from(vec![Ident::new(to)]), Vec::new()),
+        array: false,
+        format: None,
+    }
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// A literal as syntax.
+///
+/// # Errors
+/// A type that Onefold does not have, or a value out of its range.
+pub(crate) fn literal(literal: &Literal) -> Outcome<Expr> {
+    let kind = literal.literal_type.as_ref().ok_or_else(|| Failure::missing("literal"))?;
+    Ok(match kind {
+        LiteralType::Null(data_type) => match ddl_of(data_type)?.as_str() {
+            "void" | "VOID" => null(),
+            to => typed(null(), to),
+        },
+        LiteralType::Boolean(value) => Expr::Value(Value::Boolean(*value).into()),
+        LiteralType::Byte(value) => typed(number(i128::from(*value)), "TINYINT"),
+        LiteralType::Short(value) => typed(number(i128::from(*value)), "SMALLINT"),
+        LiteralType::Integer(value) => number(i128::from(*value)),
+        LiteralType::Long(value) => match i32::try_from(*value) {
+            Ok(_) => typed(number(i128::from(*value)), "BIGINT"),
+            Err(_) => number(i128::from(*value)),
+        },
+        LiteralType::Float(value) => typed(text(&value.to_string()), "FLOAT"),
+        LiteralType::Double(value) => typed(text(&value.to_string()), "DOUBLE"),
+        LiteralType::Decimal(decimal) => {
+            let digits = decimal.value.trim_start_matches('-').len();
+            let scale = decimal.value.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            let precision = decimal.precision.unwrap_or(i32::try_from(digits).unwrap_or(38));
+            let scale = decimal.scale.unwrap_or(i32::try_from(scale).unwrap_or(0));
+            let precision = precision.max(scale).clamp(1, 38);
+            typed(text(&decimal.value), &format!("DECIMAL({precision},{scale})"))
+        }
+        LiteralType::String(value) => text(value),
+        LiteralType::Binary(bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+            Expr::Value(Value::HexStringLiteral(hex).into())
+        }
+        LiteralType::Date(days) => typed(text(&date_text(*days)?), "DATE"),
+        LiteralType::Timestamp(micros) => {
+            typed(text(&format!("{}Z", time_text(*micros)?)), "TIMESTAMP")
+        }
+        LiteralType::TimestampNtz(micros) => typed(text(&time_text(*micros)?), "TIMESTAMP_NTZ"),
+        LiteralType::DayTimeInterval(micros) => interval(&day_time_text(*micros))?,
+        LiteralType::YearMonthInterval(months) => interval(&format!("{months} MONTH"))?,
+        LiteralType::CalendarInterval(parts) => interval(&format!(
+            "{} MONTH {} DAY {}",
+            parts.months,
+            parts.days,
+            day_time_text(parts.microseconds)
+        ))?,
+        LiteralType::Array(array) => call("array", all(&array.elements)?),
+        LiteralType::Map(map) => {
+            let mut arguments = Vec::with_capacity(map.keys.len() * 2);
+            for (key, value) in map.keys.iter().zip(&map.values) {
+                arguments.push(self::literal(key)?);
+                arguments.push(self::literal(value)?);
+            }
+            call("map", arguments)
+        }
+        LiteralType::Struct(value) => {
+            #[allow(deprecated, reason = "where older clients put the type")]
+            let kind = literal.data_type.as_ref().or(value.struct_type.as_ref());
+            let schema = kind.map(crate::types::to_schema).transpose()?;
+            let mut arguments = Vec::new();
+            for (place, element) in value.elements.iter().enumerate() {
+                let known = schema.as_ref().and_then(|schema| schema.fields().get(place));
+                let name = known.map_or_else(
+                    || format!("col{}", place.saturating_add(1)),
+                    |field| field.name().clone(),
+                );
+                arguments.push(text(&name));
+                arguments.push(self::literal(element)?);
+            }
+            call("named_struct", arguments)
+        }
+        LiteralType::SpecializedArray(array) => call("array", specialized(array)?),
+        LiteralType::Time(_) => return Err(Failure::unsupported("the type TIME")),
+        LiteralType::TimestampNtzNanos(_) | LiteralType::TimestampLtzNanos(_) => {
+            return Err(Failure::unsupported("a timestamp with nanoseconds"));
+        }
+    })
+}
+
+fn all(literals: &[Literal]) -> Outcome<Vec<Expr>> {
+    literals.iter().map(literal).collect()
+}
+
+fn specialized(
+    array: &spark_connect_proto::expression::literal::SpecializedArray,
+) -> Outcome<Vec<Expr>> {
+    let values = array.value_type.as_ref().ok_or_else(|| Failure::missing("array values"))?;
+    Ok(match values {
+        ValueType::Bools(values) => {
+            values.values.iter().map(|it| Expr::Value(Value::Boolean(*it).into())).collect()
+        }
+        ValueType::Ints(values) => values.values.iter().map(|it| number(i128::from(*it))).collect(),
+        ValueType::Longs(values) => {
+            values.values.iter().map(|it| typed(number(i128::from(*it)), "BIGINT")).collect()
+        }
+        ValueType::Floats(values) => {
+            values.values.iter().map(|it| typed(text(&it.to_string()), "FLOAT")).collect()
+        }
+        ValueType::Doubles(values) => {
+            values.values.iter().map(|it| typed(text(&it.to_string()), "DOUBLE")).collect()
+        }
+        ValueType::Strings(values) => values.values.iter().map(|it| text(it)).collect(),
+    })
+}
+
+fn interval(parts: &str) -> Outcome<Expr> {
+    Ok(onefold_plan::sql::parse_expression(&format!("INTERVAL '{parts}'"))?)
+}
+
+fn day_time_text(micros: i64) -> String {
+    format!("{} MICROSECOND", micros)
+}
+
+fn date_text(days: i32) -> Outcome<String> {
+    let epoch = NaiveDate::default();
+    let count = Days::new(u64::from(days.unsigned_abs()));
+    let date = if days < 0 { epoch.checked_sub_days(count) } else { epoch.checked_add_days(count) };
+    date.map(|date| date.format("%Y-%m-%d").to_string())
+        .ok_or_else(|| Failure::invalid(format!("{days} days since 1970 is no date")))
+}
+
+fn time_text(micros: i64) -> Outcome<String> {
+    DateTime::from_timestamp_micros(micros)
+        .map(|time| time.format("%Y-%m-%d %H:%M:%S%.6f").to_string())
+        .ok_or_else(|| Failure::invalid(format!("{micros} µs since 1970 is no time")))
+}

@@ -1,0 +1,296 @@
+//! One execution that a client asked for: it runs by itself, and clients attach to its responses.
+//!
+//! The client may lose the stream at any time and attach again behind the last response it saw;
+//! responses are kept until it releases them. The server ends a stream by itself after some time
+//! or bytes; the operation is over only when it said so.
+
+mod log;
+
+use crate::failure::Failure;
+use futures::Stream;
+use log::{ResponseLog, Seek};
+use prost::Message;
+use spark_connect_proto::ExecutePlanResponse;
+use spark_connect_proto::execute_plan_response::{ResponseType, ResultComplete};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tonic::Status;
+use uuid::Uuid;
+
+/// What a client receives.
+pub(crate) type ResponseStream =
+    Pin<Box<dyn Stream<Item = Result<ExecutePlanResponse, Status>> + Send>>;
+
+/// When the server ends a stream of responses by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamLimits {
+    /// After this time.
+    pub duration: Duration,
+    /// After this many bytes.
+    pub bytes: usize,
+}
+
+impl Default for StreamLimits {
+    /// Spark's own: two minutes or a gigabyte.
+    fn default() -> Self {
+        StreamLimits { duration: Duration::from_secs(120), bytes: 1 << 30 }
+    }
+}
+
+/// How far responses may run ahead of the client, in bytes.
+const AHEAD_MAX: usize = 64 << 20;
+
+/// Who an operation belongs to, as its responses say.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationIds {
+    pub(crate) session: String,
+    pub(crate) server_session: String,
+    pub(crate) operation: String,
+}
+
+/// An execution with its responses.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) ids: OperationIds,
+    pub(crate) reattachable: bool,
+    pub(crate) tags: Vec<String>,
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+    cancelled: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    log: ResponseLog,
+    bytes: usize,
+    end: Option<Result<(), Status>>,
+    /// The newest attachment; older ones end when there is a newer one.
+    attachment: u64,
+}
+
+impl Operation {
+    pub(crate) fn new(ids: OperationIds, reattachable: bool, tags: Vec<String>) -> Arc<Self> {
+        Arc::new(Operation {
+            ids,
+            reattachable,
+            tags,
+            state: Mutex::default(),
+            changed: watch::Sender::new(0),
+            cancelled: watch::Sender::new(false),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn response(&self) -> ExecutePlanResponse {
+        ExecutePlanResponse {
+            session_id: self.ids.session.clone(),
+            server_side_session_id: self.ids.server_session.clone(),
+            operation_id: self.ids.operation.clone(),
+            response_id: Uuid::new_v4().to_string(),
+            ..ExecutePlanResponse::default()
+        }
+    }
+
+    /// Adds a response; waits while the client is far behind.
+    pub(crate) async fn send(&self, response: ResponseType) {
+        let response = ExecutePlanResponse { response_type: Some(response), ..self.response() };
+        self.send_whole(response).await;
+    }
+
+    /// As [`Operation::send`], for responses with more than a result.
+    pub(crate) async fn send_whole(&self, response: ExecutePlanResponse) {
+        let size = response.encoded_len();
+        let mut changed = self.changed.subscribe();
+        loop {
+            {
+                let mut state = self.state();
+                if state.bytes == 0 || state.bytes.saturating_add(size) <= AHEAD_MAX {
+                    state.bytes = state.bytes.saturating_add(size);
+                    state.log.push(response);
+                    break;
+                }
+            }
+            // The sender lives in `self`.
+            let _ = changed.changed().await;
+        }
+        self.touch();
+    }
+
+    /// A response without a result yet, to be filled.
+    pub(crate) fn blank(&self) -> ExecutePlanResponse {
+        self.response()
+    }
+
+    /// Ends the operation: well, or with what went wrong.
+    pub(crate) fn finish(&self, result: Result<(), Status>) {
+        {
+            let mut state = self.state();
+            if state.end.is_some() {
+                return;
+            }
+            if result.is_ok() && self.reattachable {
+                let complete = ResponseType::ResultComplete(ResultComplete {});
+                let response =
+                    ExecutePlanResponse { response_type: Some(complete), ..self.response() };
+                state.log.push(response);
+            }
+            state.end = Some(result);
+        }
+        self.touch();
+    }
+
+    /// Whether it has ended, and how.
+    pub(crate) fn ended(&self) -> Option<Result<(), Status>> {
+        self.state().end.clone()
+    }
+
+    /// Asks the execution to stop.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.send_replace(true);
+    }
+
+    /// Waits until someone asks to stop.
+    pub(crate) async fn until_cancelled(&self) {
+        let mut cancelled = self.cancelled.subscribe();
+        // The sender lives in `self`.
+        let _ = cancelled.wait_for(|now| *now).await;
+    }
+
+    /// Lets go of responses that the client has.
+    pub(crate) fn release_until(&self, id: &str) {
+        {
+            let mut state = self.state();
+            state.log.release_until(id);
+            state.bytes = 0;
+        }
+        self.touch();
+    }
+
+    /// Sends responses behind the one with this id. A client that attached before is sent away.
+    ///
+    /// # Errors
+    /// When no response has this id, or what comes behind it is released.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        after: Option<&str>,
+        limits: StreamLimits,
+    ) -> Result<ResponseStream, Failure> {
+        let (next, attachment) = {
+            let mut state = self.state();
+            let next = match state.log.seek(after) {
+                Seek::Found(next) => next,
+                Seek::Unknown => return Err(Failure::cursor("POSITION_NOT_FOUND", after)),
+                Seek::Released => return Err(Failure::cursor("POSITION_NOT_AVAILABLE", after)),
+            };
+            state.attachment += 1;
+            (next, state.attachment)
+        };
+        self.touch();
+        let cursor = Cursor {
+            operation: Arc::clone(self),
+            changed: self.changed.subscribe(),
+            next,
+            attachment,
+            sent: 0,
+            limits,
+            deadline: tokio::time::Instant::now() + limits.duration,
+            over: false,
+        };
+        Ok(Box::pin(futures::stream::unfold(cursor, Cursor::step)))
+    }
+}
+
+/// One client's place in the responses.
+struct Cursor {
+    operation: Arc<Operation>,
+    changed: watch::Receiver<u64>,
+    next: u64,
+    attachment: u64,
+    sent: usize,
+    limits: StreamLimits,
+    deadline: tokio::time::Instant,
+    over: bool,
+}
+
+/// What the cursor found.
+enum Look {
+    Response(Box<ExecutePlanResponse>),
+    End(Option<Status>),
+    Wait,
+}
+
+impl Cursor {
+    async fn step(mut self) -> Option<(Result<ExecutePlanResponse, Status>, Self)> {
+        loop {
+            if self.over {
+                return None;
+            }
+            match self.look() {
+                Look::Response(response) => {
+                    self.next += 1;
+                    self.sent = self.sent.saturating_add(response.encoded_len());
+                    if !self.operation.reattachable {
+                        self.let_go();
+                    }
+                    return Some((Ok(*response), self));
+                }
+                Look::End(None) => return None,
+                Look::End(Some(status)) => {
+                    self.over = true;
+                    return Some((Err(status), self));
+                }
+                Look::Wait => {
+                    let changed = self.changed.changed();
+                    if self.operation.reattachable {
+                        let late = tokio::time::timeout_at(self.deadline, changed).await.is_err();
+                        if late {
+                            return None;
+                        }
+                    } else {
+                        // The sender lives in the operation.
+                        let _ = changed.await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) -> Look {
+        self.changed.mark_unchanged();
+        let state = self.operation.state();
+        if state.attachment != self.attachment {
+            return Look::End(Some(Failure::cursor("DISCONNECTED", None).into_status(None)));
+        }
+        if self.operation.reattachable
+            && (self.sent >= self.limits.bytes || tokio::time::Instant::now() >= self.deadline)
+        {
+            return Look::End(None);
+        }
+        if let Some(response) = state.log.get(self.next) {
+            return Look::Response(Box::new(response.clone()));
+        }
+        match &state.end {
+            Some(end) => Look::End(end.clone().err()),
+            None => Look::Wait,
+        }
+    }
+
+    /// A client that cannot attach again needs nothing kept.
+    fn let_go(&self) {
+        {
+            let mut state = self.operation.state();
+            state.log.release_before(self.next);
+            state.bytes = 0;
+        }
+        self.operation.touch();
+    }
+}

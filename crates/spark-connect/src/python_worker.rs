@@ -1,0 +1,240 @@
+//! A Python process that runs a function of the user: one of the worker modules of PySpark.
+//!
+//! The process connects back, proves itself with a secret, gets the pickled function, and then
+//! answers one message after the other. Whole numbers are big-endian, texts are a length and UTF-8
+//! (`pyspark/serializers.py`).
+
+use onefold_types::{Error, Result};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// How long a process may take to connect.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// How long it may take to unpickle the function and attach to the session.
+const BEGIN_WITHIN: Duration = Duration::from_secs(300);
+/// Longest text that a worker sends: a traceback.
+const TEXT_MAX: usize = 16 << 20;
+/// A worker's answer that a text with a Python traceback follows.
+const PYTHON_EXCEPTION: i32 = -2;
+
+/// What to run and with what.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerSpec {
+    /// The Python that runs it.
+    pub(crate) python: String,
+    /// The module: `pyspark.sql.connect.streaming.worker.foreach_batch_worker`.
+    pub(crate) module: &'static str,
+    /// Where the worker reaches this server: `sc://127.0.0.1:15002/;user_id=…`.
+    pub(crate) url: String,
+    /// The session that it works in.
+    pub(crate) session: String,
+    /// The client's Python version, which must be the worker's.
+    pub(crate) version: String,
+    /// The pickled function.
+    pub(crate) command: Vec<u8>,
+}
+
+/// A running worker. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct PythonWorker {
+    child: Child,
+    stream: TcpStream,
+}
+
+impl Drop for PythonWorker {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lost(error: io::Error) -> Error {
+    let ended = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    );
+    if ended {
+        return Error::invalid("Python worker exited unexpectedly (crashed)");
+    }
+    Error::unavailable("the Python worker does not answer").because(error)
+}
+
+impl PythonWorker {
+    /// Starts a worker and waits until it has the function. Blocks.
+    ///
+    /// # Errors
+    /// Unavailable: Python cannot be started or does not connect in time. Invalid, with the
+    /// traceback: the function cannot be unpickled.
+    pub(crate) fn start(spec: &WorkerSpec) -> Result<PythonWorker> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .map_err(|error| Error::unavailable("no port for a Python worker").because(error))?;
+        let port = listener.local_addr().map(|address| address.port()).map_err(lost)?;
+        let secret = Uuid::new_v4().to_string();
+        let child = Command::new(&spec.python)
+            .args(["-m", spec.module])
+            .env("SPARK_CONNECT_LOCAL_URL", &spec.url)
+            .env("PYTHON_WORKER_FACTORY_PORT", port.to_string())
+            .env("PYTHON_WORKER_FACTORY_SECRET", &secret)
+            .env("PYTHON_UNIX_DOMAIN_ENABLED", "False")
+            .env("SPARK_AUTH_SOCKET_TIMEOUT", "15")
+            .env("SPARK_BUFFER_SIZE", "65536")
+            .env("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+            .env("PYTHONUNBUFFERED", "YES")
+            .env_remove("SPARK_REMOTE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                Error::unavailable(format!(
+                    "Python cannot be started as `{}`; set spark.pyspark.python to the Python that \
+                     has the client's pyspark",
+                    spec.python
+                ))
+                .because(error)
+            })?;
+        let mut child = ChildGuard(Some(child));
+        let stream = accept(&listener, child.0.as_mut())?;
+        let child = child.0.take().ok_or_else(|| Error::internal("a worker without a process"))?;
+        let mut worker = PythonWorker { child, stream };
+        worker.greet(&secret)?;
+        worker.hand_over(spec)?;
+        Ok(worker)
+    }
+
+    fn greet(&mut self, secret: &str) -> Result<()> {
+        self.stream.set_read_timeout(Some(CONNECT_WITHIN)).map_err(lost)?;
+        if read_text(&mut self.stream).map_err(lost)? != secret {
+            return Err(Error::unavailable("another process connected in a Python worker's place"));
+        }
+        write_text(&mut self.stream, "ok").map_err(lost)?;
+        // Its process id, which is known already.
+        read_int(&mut self.stream).map_err(lost)?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self, spec: &WorkerSpec) -> Result<()> {
+        write_text(&mut self.stream, &spec.version).map_err(lost)?;
+        write_text(&mut self.stream, &spec.session).map_err(lost)?;
+        write_bytes(&mut self.stream, &spec.command).map_err(lost)?;
+        self.stream.flush().map_err(lost)?;
+        self.stream.set_read_timeout(Some(BEGIN_WITHIN)).map_err(lost)?;
+        self.answer("the function cannot be loaded in a Python worker")?;
+        // The user's function takes the time it takes.
+        self.stream.set_read_timeout(None).map_err(lost)
+    }
+
+    /// Calls the function with a batch: the name under which the session has its rows, and its
+    /// number. Blocks until the function returns.
+    ///
+    /// # Errors
+    /// Invalid, with the traceback, when the function raises.
+    pub(crate) fn call(&mut self, relation: &str, batch: i64) -> Result<()> {
+        write_text(&mut self.stream, relation).map_err(lost)?;
+        self.stream.write_all(&batch.to_be_bytes()).map_err(lost)?;
+        self.stream.flush().map_err(lost)?;
+        self.answer("the function of foreachBatch raised an exception")
+    }
+
+    fn answer(&mut self, what: &str) -> Result<()> {
+        match read_int(&mut self.stream).map_err(lost)? {
+            0 => Ok(()),
+            PYTHON_EXCEPTION => {
+                let traceback = read_text(&mut self.stream).map_err(lost)?;
+                Err(Error::invalid(format!(
+                    "[PYTHON_EXCEPTION] {what}: {} SQLSTATE: 38000",
+                    traceback.trim_end()
+                )))
+            }
+            other => Err(Error::internal(format!("a Python worker answered {other}"))),
+        }
+    }
+}
+
+/// Ends the process unless it is handed on.
+struct ChildGuard(Option<Child>);
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits for the worker to connect, as long as its process lives.
+fn accept(listener: &TcpListener, child: Option<&mut Child>) -> Result<TcpStream> {
+    listener.set_nonblocking(true).map_err(lost)?;
+    let deadline = Instant::now() + CONNECT_WITHIN;
+    let mut child = child;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(lost)?;
+                stream.set_nodelay(true).map_err(lost)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(lost(error)),
+        }
+        let ended = child.as_deref_mut().and_then(|child| child.try_wait().ok().flatten());
+        if let Some(status) = ended {
+            return Err(Error::unavailable(format!(
+                "the Python worker ended before it connected ({status}); is pyspark with its \
+                 Connect packages installed for the Python of spark.pyspark.python?"
+            )));
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::unavailable(format!(
+                "the Python worker did not connect within {} s",
+                CONNECT_WITHIN.as_secs()
+            )));
+        }
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+fn read_int(stream: &mut impl Read) -> io::Result<i32> {
+    let mut bytes = [0; 4];
+    stream.read_exact(&mut bytes)?;
+    Ok(i32::from_be_bytes(bytes))
+}
+
+fn read_text(stream: &mut impl Read) -> io::Result<String> {
+    let length = usize::try_from(read_int(stream)?).unwrap_or(usize::MAX);
+    if length > TEXT_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a text is too long"));
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn write_bytes(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let length = i32::try_from(bytes.len()).map_err(io::Error::other)?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(bytes)
+}
+
+fn write_text(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    write_bytes(stream, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read_int, read_text, write_text};
+
+    #[test]
+    fn texts_go_there_and_back() {
+        let mut bytes = Vec::new();
+        write_text(&mut bytes, "é").unwrap();
+        assert_eq!(bytes, [0, 0, 0, 2, 0xc3, 0xa9]);
+        assert_eq!(read_text(&mut bytes.as_slice()).unwrap(), "é");
+        assert_eq!(read_int(&mut [0xff_u8, 0xff, 0xff, 0xfe].as_slice()).unwrap(), -2);
+        assert!(read_text(&mut [0x7f_u8, 0, 0, 0].as_slice()).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! Rows that the client sends, and rows that are made.
+
+use super::{Planner, built};
+use crate::failure::{Failure, Outcome};
+use crate::rows;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, UNNAMED_TABLE};
+use onefold_plan::schema::{parse_schema, parse_type};
+use prost::Message;
+use spark_connect_proto::{CachedLocalRelation, ChunkedCachedLocalRelation, LocalRelation, Range};
+use std::sync::Arc;
+
+/// Most rows that `range` makes in memory.
+const RANGE_MAX: u64 = 1 << 28;
+
+/// A plan of rows in memory.
+pub(crate) fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Outcome<LogicalPlan> {
+    let table = MemTable::try_new(schema, vec![batches])?;
+    let source = provider_as_source(Arc::new(table));
+    built(LogicalPlanBuilder::scan(UNNAMED_TABLE, source, None))
+}
+
+/// A schema text as a client sends it: columns in DDL, JSON, or one type.
+pub(crate) fn schema_of(text: &str) -> Outcome<SchemaRef> {
+    match parse_schema(text) {
+        Ok(schema) => Ok(schema),
+        Err(error) => match parse_type(text) {
+            Ok(DataType::Struct(fields)) => Ok(Arc::new(arrow::datatypes::Schema::new(fields))),
+            Ok(other) => {
+                let field = arrow::datatypes::Field::new("value", other, true);
+                Ok(Arc::new(arrow::datatypes::Schema::new(vec![field])))
+            }
+            Err(_) => Err(error.into()),
+        },
+    }
+}
+
+impl Planner<'_> {
+    pub(super) fn local(&mut self, local: &LocalRelation) -> Outcome<LogicalPlan> {
+        let wanted = match local.schema.as_deref() {
+            None | Some("") => None,
+            Some(text) => Some(schema_of(text)?),
+        };
+        let Some(bytes) = &local.data else {
+            let schema = wanted.ok_or_else(|| Failure::missing("schema"))?;
+            return of_batches(schema, Vec::new());
+        };
+        let (schema, batches) = rows::from_ipc(bytes)?;
+        let wanted = wanted.unwrap_or_else(|| rows::plain_schema(&schema));
+        if wanted.fields().len() != schema.fields().len() {
+            return Err(Failure::invalid("the local rows have other columns than their schema"));
+        }
+        let batches: Outcome<Vec<RecordBatch>> =
+            batches.iter().map(|batch| rows::plain_batch(batch, &wanted)).collect();
+        let nullable: Vec<_> =
+            wanted.fields().iter().map(|it| it.as_ref().clone().with_nullable(true)).collect();
+        of_batches(Arc::new(arrow::datatypes::Schema::new(nullable)), batches?)
+    }
+
+    pub(super) fn cached_local(&mut self, cached: &CachedLocalRelation) -> Outcome<LogicalPlan> {
+        let bytes = self.artifact(&cached.hash)?;
+        let local = LocalRelation::decode(bytes.as_slice())
+            .map_err(|error| Failure::invalid(format!("the cached rows do not parse: {error}")))?;
+        self.local(&local)
+    }
+
+    pub(super) fn chunked_local(
+        &mut self,
+        cached: &ChunkedCachedLocalRelation,
+    ) -> Outcome<LogicalPlan> {
+        let schema = match &cached.schema_hash {
+            None => None,
+            Some(hash) => {
+                let bytes = self.artifact(hash)?;
+                let text = String::from_utf8(bytes)
+                    .map_err(|_| Failure::invalid("the cached schema is no text"))?;
+                Some(text)
+            }
+        };
+        let mut whole: Option<LogicalPlan> = None;
+        for hash in &cached.data_hashes {
+            let data = Some(self.artifact(hash)?.into());
+            let part = self.local(&LocalRelation { data, schema: schema.clone() })?;
+            whole = Some(match whole {
+                None => part,
+                Some(before) => built(LogicalPlanBuilder::from(before).union(part))?,
+            });
+        }
+        match whole {
+            Some(plan) => Ok(plan),
+            None => self.local(&LocalRelation { data: None, schema }),
+        }
+    }
+
+    fn artifact(&self, hash: &str) -> Outcome<Vec<u8>> {
+        self.session.artifact(&format!("cache/{hash}")).ok_or_else(|| {
+            Failure::invalid(format!(
+                "the client refers to cached rows {hash} that it did not send"
+            ))
+        })
+    }
+
+    pub(super) fn range(&mut self, range: &Range) -> Outcome<LogicalPlan> {
+        let (start, end, step) = (range.start.unwrap_or(0), range.end, range.step);
+        if step == 0 {
+            return Err(Failure::invalid("requirement failed: step (0) cannot be 0"));
+        }
+        let span = i128::from(end) - i128::from(start);
+        let count = span / i128::from(step) + i128::from(span % i128::from(step) != 0);
+        let count = u64::try_from(count).unwrap_or(0);
+        if count > RANGE_MAX {
+            return Err(Failure::unsupported(format!("a range of more than {RANGE_MAX} rows")));
+        }
+        let field = arrow::datatypes::Field::new("id", DataType::Int64, false);
+        let schema = Arc::new(arrow::datatypes::Schema::new(vec![field]));
+        let mut batches = Vec::new();
+        let mut made = 0_u64;
+        while made < count {
+            let here = (count - made).min(1 << 16);
+            let values = (made..made + here).map(|place| {
+                // Within the range by the count above.
+                let value = i128::from(start) + i128::from(place) * i128::from(step);
+                i64::try_from(value).unwrap_or(end)
+            });
+            let column = arrow::array::Int64Array::from_iter_values(values);
+            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(column)]);
+            batches.push(batch.map_err(|error| Failure::invalid(error.to_string()))?);
+            made += here;
+        }
+        of_batches(schema, batches)
+    }
+}

@@ -1,0 +1,105 @@
+//! Rows in the form in which Spark's clients take them: plain Arrow types, one IPC stream a batch.
+
+use crate::failure::{Failure, Outcome};
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::ipc::writer::StreamWriter;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use onefold_types::Error;
+use std::sync::Arc;
+
+/// The schema with types that Spark's clients know: no views, no dictionaries, no unsigned numbers,
+/// times in microseconds.
+pub(crate) fn plain_schema(schema: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| plain_field(field)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn plain_field(field: &Field) -> Field {
+    Field::new(field.name(), plain_type(field.data_type()), field.is_nullable())
+}
+
+fn plain_ref(field: &FieldRef) -> FieldRef {
+    Arc::new(plain_field(field))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
+        DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 | DataType::UInt64 => DataType::Int64,
+        DataType::Float16 => DataType::Float32,
+        DataType::Date64 => DataType::Date32,
+        DataType::Timestamp(_, zone) => {
+            let zone = zone.as_ref().map(|_| Arc::from("UTC"));
+            DataType::Timestamp(TimeUnit::Microsecond, zone)
+        }
+        DataType::Duration(_) => DataType::Duration(TimeUnit::Microsecond),
+        DataType::Dictionary(_, value) => plain_type(value),
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::ListView(element) => DataType::List(plain_ref(element)),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(plain_ref).collect::<Fields>())
+        }
+        DataType::Map(entries, sorted) => DataType::Map(plain_ref(entries), *sorted),
+        other => other.clone(),
+    }
+}
+
+/// A batch in the plain types.
+pub(crate) fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Outcome<RecordBatch> {
+    let columns: Result<Vec<ArrayRef>, arrow::error::ArrowError> = batch
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .map(|(column, field)| {
+            if column.data_type() == field.data_type() {
+                Ok(Arc::clone(column))
+            } else {
+                cast(column, field.data_type())
+            }
+        })
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    columns
+        .and_then(|columns| RecordBatch::try_new_with_options(nullable(schema), columns, &options))
+        .map_err(|error| internal("rows do not take the types of Spark's clients", error))
+}
+
+/// Columns may hold NULL whatever was planned: the client only looks at the values.
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn internal(what: &str, error: arrow::error::ArrowError) -> Failure {
+    Failure::execution(&Error::internal(what).because(error))
+}
+
+/// A batch as one whole IPC stream.
+pub(crate) fn ipc(batch: &RecordBatch) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let written = StreamWriter::try_new(&mut bytes, &batch.schema()).and_then(|mut writer| {
+        writer.write(batch)?;
+        writer.finish()
+    });
+    written.map_err(|error| internal("rows cannot be written as Arrow", error))?;
+    Ok(bytes)
+}
+
+/// The batches of an IPC stream, with its schema.
+pub(crate) fn from_ipc(bytes: &[u8]) -> Outcome<(SchemaRef, Vec<RecordBatch>)> {
+    let read = arrow::ipc::reader::StreamReader::try_new(bytes, None).and_then(|reader| {
+        let schema = reader.schema();
+        Ok((schema, reader.collect::<Result<Vec<_>, _>>()?))
+    });
+    read.map_err(|error| Failure::invalid(format!("the local rows are no Arrow stream: {error}")))
+}

@@ -1,0 +1,358 @@
+//! `spark.sql(…)`: queries give a relation that is computed when its rows are asked for; commands
+//! run at once.
+
+use crate::client_session::ClientSession;
+use crate::expression::{Columns, Translator, literal};
+use crate::failure::{Failure, Outcome};
+use crate::relation::Planner;
+use crate::{catalog, conf, rows};
+use arrow::array::StringArray;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use spark_connect_proto::execute_plan_response::SqlCommandResult;
+use spark_connect_proto::relation::RelType;
+use spark_connect_proto::{LocalRelation, Relation, Sql, SqlCommand};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Runs a statement. Blocks.
+pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCommandResult> {
+    let input = match command.input {
+        Some(input) => input,
+        // Older clients put the text into the command itself.
+        #[allow(deprecated, reason = "what older clients send")]
+        None => Relation {
+            common: None,
+            rel_type: Some(RelType::Sql(Sql {
+                query: command.sql,
+                args: command.args,
+                pos_args: command.pos_args,
+                named_arguments: command.named_arguments,
+                pos_arguments: command.pos_arguments,
+            })),
+        },
+    };
+    let Some(query) = statement(&input) else {
+        return Ok(SqlCommandResult { relation: Some(input) });
+    };
+    let mut planner = Planner::new(session);
+    let text = bound(&planner, query)?;
+    if let Some(RelType::WithRelations(with)) = &input.rel_type {
+        for reference in &with.references {
+            let plan = planner.plan(reference)?;
+            if let Some(RelType::SubqueryAlias(alias)) = &reference.rel_type {
+                catalog::create_view(session, &alias.alias, plan, true)?;
+            }
+        }
+    }
+    match Statement::of(&text)? {
+        Statement::Query => {
+            // Errors of the text are the command's, not the first action's.
+            planner.plan(&input)?;
+            Ok(SqlCommandResult { relation: Some(input) })
+        }
+        Statement::Set(None, _) => {
+            let pairs: Vec<(String, String)> = session.engine.conf().all().into_iter().collect();
+            texts(
+                &["key", "value"],
+                &pairs.iter().map(|it| vec![it.0.clone(), it.1.clone()]).collect::<Vec<_>>(),
+            )
+        }
+        Statement::Set(Some(key), None) => {
+            let value = conf::value(&session.engine, &key).unwrap_or_else(|| "<undefined>".into());
+            texts(&["key", "value"], &[vec![key, value]])
+        }
+        Statement::Set(Some(key), Some(value)) => {
+            conf::set(&session.engine, &key, &value)?;
+            texts(&["key", "value"], &[vec![key, value]])
+        }
+        Statement::CreateView { name, query, replace } => {
+            let plan = session.engine.sql(&query)?.logical_plan().clone();
+            catalog::create_view(session, &name, plan, replace)?;
+            texts(&[], &[])
+        }
+        Statement::DropView { name, if_exists } => {
+            if !catalog::drop_view(session, &name)? && !if_exists {
+                return Err(Failure::from(onefold_types::Error::invalid(format!(
+                    "there is no table or view `{name}`"
+                ))));
+            }
+            texts(&[], &[])
+        }
+        Statement::ShowTables => {
+            let names = catalog::table_names(session);
+            let rows: Vec<Vec<String>> = names
+                .into_iter()
+                .map(|name| vec![String::new(), name, "true".to_owned()])
+                .collect();
+            texts(&["namespace", "tableName", "isTemporary"], &rows)
+        }
+        Statement::Describe(name) => {
+            let frame = session.engine.table_by(crate::relation::table_reference(&name)?)?;
+            let rows: Vec<Vec<String>> = frame
+                .schema()
+                .fields()
+                .iter()
+                .map(|field| {
+                    let kind = onefold_plan::schema::type_name(field.data_type()).to_lowercase();
+                    vec![field.name().clone(), kind, String::new()]
+                })
+                .collect();
+            texts(&["col_name", "data_type", "comment"], &rows)
+        }
+        // Nothing is kept in memory between queries.
+        Statement::Cache => texts(&[], &[]),
+    }
+}
+
+fn statement(relation: &Relation) -> Option<&Sql> {
+    match relation.rel_type.as_ref()? {
+        RelType::Sql(sql) => Some(sql),
+        RelType::WithRelations(with) => statement(with.root.as_deref()?),
+        _ => None,
+    }
+}
+
+/// Rows of texts as the result of a command.
+fn texts(names: &[&str], rows: &[Vec<String>]) -> Outcome<SqlCommandResult> {
+    let fields: Vec<Field> =
+        names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let columns: Vec<arrow::array::ArrayRef> = (0..names.len())
+        .map(|place| {
+            let cells = rows.iter().map(|row| row.get(place).map(String::as_str));
+            Arc::new(cells.collect::<StringArray>()) as arrow::array::ArrayRef
+        })
+        .collect();
+    let count = if names.is_empty() { 0 } else { rows.len() };
+    let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(count));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
+        .map_err(|error| Failure::invalid(error.to_string()))?;
+    let local = LocalRelation { data: Some(rows::ipc(&batch)?.into()), schema: None };
+    Ok(SqlCommandResult {
+        relation: Some(Relation { common: None, rel_type: Some(RelType::LocalRelation(local)) }),
+    })
+}
+
+/// What a text is, beside a query.
+#[derive(Debug, PartialEq, Eq)]
+enum Statement {
+    Query,
+    Set(Option<String>, Option<String>),
+    CreateView { name: String, query: String, replace: bool },
+    DropView { name: String, if_exists: bool },
+    ShowTables,
+    Describe(String),
+    Cache,
+}
+
+/// The rest of a text behind words, compared without case.
+fn after<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
+    let mut rest = text.trim_start();
+    for word in words {
+        let head = rest.get(..word.len())?;
+        let tail = rest.get(word.len()..)?;
+        let ends = tail.chars().next().is_none_or(|c| !c.is_alphanumeric() && c != '_');
+        if !head.eq_ignore_ascii_case(word) || !ends {
+            return None;
+        }
+        rest = tail.trim_start();
+    }
+    Some(rest)
+}
+
+/// The first name of a text, and what is behind it.
+fn name(text: &str) -> Option<(String, &str)> {
+    let mut quoted = false;
+    let end = text.char_indices().find(|&(_, c)| {
+        quoted ^= c == '`';
+        !quoted && (c.is_whitespace() || c == '(' || c == ';')
+    });
+    let end = end.map_or(text.len(), |(place, _)| place);
+    let (name, rest) = text.split_at(end);
+    (!name.is_empty()).then(|| (name.replace('`', ""), rest.trim_start()))
+}
+
+impl Statement {
+    fn of(text: &str) -> Outcome<Statement> {
+        let text = text.trim().trim_end_matches(';').trim();
+        let incomplete = || Failure::analysis(format!("the statement is not complete: {text}"));
+        if let Some(rest) = after(text, &["set"]) {
+            let rest = rest.strip_prefix("-v").unwrap_or(rest).trim();
+            return Ok(match rest.split_once('=') {
+                Some((key, value)) => {
+                    let value = value.trim().trim_matches(['\'', '"']);
+                    Statement::Set(Some(key.trim().replace('`', "")), Some(value.to_owned()))
+                }
+                None if rest.is_empty() => Statement::Set(None, None),
+                None => Statement::Set(Some(rest.replace('`', "")), None),
+            });
+        }
+        for (words, replace) in [
+            (&["create", "or", "replace", "temporary", "view"][..], true),
+            (&["create", "or", "replace", "temp", "view"][..], true),
+            (&["create", "temporary", "view"][..], false),
+            (&["create", "temp", "view"][..], false),
+        ] {
+            if let Some(rest) = after(text, words) {
+                let (name, rest) = name(rest).ok_or_else(incomplete)?;
+                let query = after(rest, &["as"]).ok_or_else(incomplete)?.to_owned();
+                return Ok(Statement::CreateView { name, query, replace });
+            }
+        }
+        for words in [&["drop", "view"][..], &["drop", "table"][..]] {
+            if let Some(rest) = after(text, words) {
+                let exists = after(rest, &["if", "exists"]);
+                let (name, _) = name(exists.unwrap_or(rest)).ok_or_else(incomplete)?;
+                return Ok(Statement::DropView { name, if_exists: exists.is_some() });
+            }
+        }
+        if after(text, &["show", "tables"]).is_some() || after(text, &["show", "views"]).is_some() {
+            return Ok(Statement::ShowTables);
+        }
+        for words in [&["describe"][..], &["desc"][..]] {
+            if let Some(rest) = after(text, words) {
+                let rest = after(rest, &["table"]).unwrap_or(rest);
+                let (name, _) = name(rest).ok_or_else(incomplete)?;
+                return Ok(Statement::Describe(name));
+            }
+        }
+        for word in ["cache", "uncache", "clear", "refresh"] {
+            if after(text, &[word]).is_some() {
+                return Ok(Statement::Cache);
+            }
+        }
+        for word in ["create", "insert", "alter", "merge", "update", "delete", "truncate", "use"] {
+            if after(text, &[word]).is_some() {
+                return Err(Failure::unsupported(format!("the statement {}", word.to_uppercase())));
+            }
+        }
+        Ok(Statement::Query)
+    }
+}
+
+/// The text with its parameters written out.
+///
+/// # Errors
+/// A parameter without a value.
+pub(crate) fn bound(planner: &Planner<'_>, query: &Sql) -> Outcome<String> {
+    let nothing = datafusion::common::DFSchema::empty();
+    let none = HashMap::new();
+    let columns = Columns::new(&nothing, &none);
+    let mut named: HashMap<String, String> = HashMap::new();
+    let mut placed: Vec<String> = Vec::new();
+    #[allow(deprecated, reason = "what older clients send")]
+    {
+        for (name, value) in &query.args {
+            named.insert(name.clone(), literal(value)?.to_string());
+        }
+        for value in &query.pos_args {
+            placed.push(literal(value)?.to_string());
+        }
+    }
+    for (name, value) in &query.named_arguments {
+        named.insert(name.clone(), Translator::new(&columns).expression(value)?.to_string());
+    }
+    for value in &query.pos_arguments {
+        placed.push(Translator::new(&columns).expression(value)?.to_string());
+    }
+    let _ = planner;
+    if named.is_empty() && placed.is_empty() {
+        return Ok(query.query.clone());
+    }
+    written_out(&query.query, &named, &placed)
+}
+
+/// Puts values in place of `:name` and `?`, outside quotes and comments.
+fn written_out(text: &str, named: &HashMap<String, String>, placed: &[String]) -> Outcome<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut places = placed.iter();
+    let mut quote: Option<char> = None;
+    while let Some(c) = chars.next() {
+        if let Some(open) = quote {
+            out.push(c);
+            if c == '\\' && open != '`' {
+                out.extend(chars.next());
+            } else if c == open {
+                quote = None;
+            }
+            continue;
+        }
+        match c {
+            '\'' | '"' | '`' => {
+                quote = Some(c);
+                out.push(c);
+            }
+            '-' if chars.peek() == Some(&'-') => {
+                out.push(c);
+                for c in chars.by_ref() {
+                    out.push(c);
+                    if c == '\n' {
+                        break;
+                    }
+                }
+            }
+            '?' if !placed.is_empty() => {
+                let value = places.next().ok_or_else(|| unbound("?"))?;
+                out.push_str(value);
+            }
+            ':' if chars.peek().is_some_and(|c| c.is_alphabetic() || *c == '_')
+                && !out.ends_with(':')
+                && !named.is_empty() =>
+            {
+                let mut name = String::new();
+                while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                    name.push(c);
+                }
+                out.push_str(named.get(&name).ok_or_else(|| unbound(&name))?);
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+fn unbound(name: &str) -> Failure {
+    Failure::analysis(format!("the parameter `{name}` of the query has no value"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Statement, written_out};
+    use std::collections::HashMap;
+
+    #[test]
+    fn statements_are_told_from_queries() {
+        assert_eq!(Statement::of("SELECT 1").unwrap(), Statement::Query);
+        assert_eq!(
+            Statement::of("set a.b = 'c' ;").unwrap(),
+            Statement::Set(Some("a.b".into()), Some("c".into()))
+        );
+        assert_eq!(
+            Statement::of("CREATE OR REPLACE TEMP VIEW v AS SELECT 1").unwrap(),
+            Statement::CreateView { name: "v".into(), query: "SELECT 1".into(), replace: true }
+        );
+        assert_eq!(
+            Statement::of("drop view if exists `v`").unwrap(),
+            Statement::DropView { name: "v".into(), if_exists: true }
+        );
+        assert!(Statement::of("INSERT INTO t VALUES (1)").is_err());
+        assert_eq!(Statement::of("settle").unwrap(), Statement::Query);
+    }
+
+    #[test]
+    fn parameters_are_written_out_but_not_in_texts() {
+        let named = HashMap::from([("a".to_owned(), "1".to_owned())]);
+        assert_eq!(
+            written_out("SELECT :a, ':a', x::int -- :a", &named, &[]).unwrap(),
+            "SELECT 1, ':a', x::int -- :a"
+        );
+        let placed = ["'q'".to_owned()];
+        assert_eq!(
+            written_out("SELECT ?, '?'", &HashMap::new(), &placed).unwrap(),
+            "SELECT 'q', '?'"
+        );
+        assert!(written_out("SELECT :b", &named, &[]).is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! Streaming queries: starting them, and what a client asks of them.
+
+use crate::client_session::ClientSession;
+use crate::failure::{Failure, Outcome};
+use crate::foreach_batch;
+use crate::relation::Planner;
+use onefold_engine::{DataStreamWriter, OutputMode, StreamingQuery, Trigger};
+use spark_connect_proto::streaming_query_command::Command as QueryCommand;
+use spark_connect_proto::streaming_query_command_result as result;
+use spark_connect_proto::streaming_query_command_result::ResultType;
+use spark_connect_proto::streaming_query_manager_command::Command as ManagerCommand;
+use spark_connect_proto::streaming_query_manager_command_result as managed;
+use spark_connect_proto::streaming_query_manager_command_result::ResultType as Managed;
+use spark_connect_proto::write_stream_operation_start as start;
+use spark_connect_proto::{
+    StreamingQueryCommand, StreamingQueryCommandResult, StreamingQueryInstanceId,
+    StreamingQueryManagerCommand, StreamingQueryManagerCommandResult, WriteStreamOperationStart,
+    WriteStreamOperationStartResult,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn ids(query: &StreamingQuery) -> StreamingQueryInstanceId {
+    StreamingQueryInstanceId { id: query.id().to_string(), run_id: query.run_id().to_string() }
+}
+
+/// Starts a query. Blocks until it has begun.
+pub(crate) fn start(
+    session: &Arc<ClientSession>,
+    request: WriteStreamOperationStart,
+) -> Outcome<WriteStreamOperationStartResult> {
+    if request.foreach_writer.is_some() {
+        return Err(Failure::unsupported("foreach"));
+    }
+    if !request.clustering_column_names.is_empty() {
+        return Err(Failure::unsupported("clusterBy"));
+    }
+    let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
+    let plan = Planner::new(session).plan(input)?;
+    let mut writer = session.engine.frame(plan).write_stream();
+    if !request.format.is_empty() {
+        writer = writer.format(&request.format);
+    }
+    writer = described(writer, &request)?;
+    if let Some(function) = &request.foreach_batch {
+        writer = foreach_batch::with_function(session, writer, function)?;
+    }
+    let started = session.started_events();
+    let query = match &request.sink_destination {
+        Some(start::SinkDestination::Path(path)) if !path.is_empty() => writer.start(path.as_str()),
+        Some(start::SinkDestination::TableName(name)) if !name.is_empty() => writer.to_table(name),
+        _ => writer.start_default(),
+    }?;
+    session.keep_query(query.clone(), Instant::now());
+    let query_id = Some(ids(&query));
+    let event = started.take(&query);
+    Ok(WriteStreamOperationStartResult {
+        query_id,
+        name: query.name().unwrap_or_default().to_owned(),
+        query_started_event_json: event,
+    })
+}
+
+fn described(
+    mut writer: DataStreamWriter,
+    request: &WriteStreamOperationStart,
+) -> Outcome<DataStreamWriter> {
+    let options = request.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    writer = writer.options(options);
+    let partitioning: Vec<&str> =
+        request.partitioning_column_names.iter().map(String::as_str).collect();
+    writer = writer.partition_by(&partitioning);
+    if !request.query_name.is_empty() {
+        writer = writer.query_name(&request.query_name);
+    }
+    writer = writer.output_mode(output_mode(&request.output_mode)?);
+    Ok(match &request.trigger {
+        None => writer,
+        Some(start::Trigger::ProcessingTimeInterval(text)) => {
+            let trigger = text.parse::<Trigger>().map_err(|_| {
+                Failure::invalid(format!("Interval '{text}' of the trigger is no span of time"))
+            })?;
+            writer.trigger(trigger)
+        }
+        Some(start::Trigger::AvailableNow(_)) => writer.trigger(Trigger::AvailableNow),
+        Some(start::Trigger::Once(_)) => writer.trigger(Trigger::Once),
+        Some(start::Trigger::ContinuousCheckpointInterval(_)) => {
+            return Err(Failure::unsupported("the continuous trigger"));
+        }
+        Some(start::Trigger::RealTimeBatchDuration(_)) => {
+            return Err(Failure::unsupported("the real-time trigger"));
+        }
+    })
+}
+
+fn output_mode(text: &str) -> Outcome<OutputMode> {
+    match text.to_lowercase().as_str() {
+        "" | "append" => Ok(OutputMode::Append),
+        "update" => Ok(OutputMode::Update),
+        "complete" => Ok(OutputMode::Complete),
+        _ => Err(Failure::invalid(format!(
+            "Unknown output mode {text}. Accepted output modes are 'append', 'complete', 'update'"
+        ))),
+    }
+}
+
+/// Answers a question about one query. Blocks for as long as the client wants to wait.
+pub(crate) fn command(
+    session: &ClientSession,
+    request: StreamingQueryCommand,
+) -> Outcome<StreamingQueryCommandResult> {
+    let asked = request.query_id.ok_or_else(|| Failure::missing("query_id"))?;
+    let query = session.query(&asked.id, &asked.run_id)?;
+    let command = request.command.ok_or_else(|| Failure::missing("command"))?;
+    let result_type = match command {
+        QueryCommand::Status(_) => {
+            let status = query.status();
+            Some(ResultType::Status(result::StatusResult {
+                status_message: status.message,
+                is_data_available: status.is_data_available,
+                is_trigger_active: status.is_trigger_active,
+                is_active: query.is_active(),
+            }))
+        }
+        QueryCommand::LastProgress(_) => {
+            let last = query.last_progress().map(|progress| progress.json());
+            Some(progress(last.into_iter().collect()))
+        }
+        QueryCommand::RecentProgress(_) => {
+            Some(progress(query.recent_progress().iter().map(|it| it.json()).collect()))
+        }
+        QueryCommand::Stop(_) => {
+            query.stop()?;
+            None
+        }
+        QueryCommand::ProcessAllAvailable(_) => {
+            query.process_all_available().map_err(|_| failed(&query))?;
+            None
+        }
+        QueryCommand::Explain(asked) => {
+            let explanation = query.explain();
+            let text = explained(&explanation, asked.extended);
+            Some(ResultType::Explain(result::ExplainResult { result: text }))
+        }
+        QueryCommand::Exception(_) => {
+            let exception = query.exception().map(|_| {
+                let failure = failed(&query);
+                result::ExceptionResult {
+                    exception_message: Some(failure.message().to_owned()),
+                    error_class: failure.error_class().map(str::to_owned),
+                    stack_trace: None,
+                }
+            });
+            Some(ResultType::Exception(exception.unwrap_or_default()))
+        }
+        QueryCommand::AwaitTermination(asked) => {
+            let limit = asked.timeout_ms.and_then(milliseconds);
+            let terminated = query.await_termination(limit).map_err(|_| failed(&query))?;
+            Some(ResultType::AwaitTermination(result::AwaitTerminationResult { terminated }))
+        }
+    };
+    Ok(StreamingQueryCommandResult { query_id: Some(ids(&query)), result_type })
+}
+
+fn milliseconds(ms: i64) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+fn progress(recent_progress_json: Vec<String>) -> ResultType {
+    ResultType::RecentProgress(result::RecentProgressResult { recent_progress_json })
+}
+
+/// The failure by which a query ended.
+fn failed(query: &StreamingQuery) -> Failure {
+    let message = query.exception().map(|exception| exception.message).unwrap_or_default();
+    Failure::stream_failed(&query.id().to_string(), &query.run_id().to_string(), &message)
+}
+
+fn explained(explanation: &onefold_engine::Explanation, extended: bool) -> String {
+    let mut text = String::new();
+    if extended {
+        text.push_str("== Logical Plan ==\n");
+        text.push_str(&explanation.logical_plan);
+        text.push('\n');
+    }
+    match &explanation.physical_plan {
+        Some(plan) => {
+            text.push_str("== Physical Plan ==\n");
+            text.push_str(plan);
+        }
+        None => text.push_str("No physical plan. Waiting for data."),
+    }
+    text
+}
+
+/// Answers a question about the queries of a session.
+pub(crate) fn manage(
+    session: &ClientSession,
+    request: StreamingQueryManagerCommand,
+) -> Outcome<StreamingQueryManagerCommandResult> {
+    let command = request.command.ok_or_else(|| Failure::missing("command"))?;
+    let streams = session.engine.streams();
+    let instance = |query: &StreamingQuery| managed::StreamingQueryInstance {
+        id: Some(ids(query)),
+        name: query.name().map(str::to_owned),
+    };
+    let result_type = match command {
+        ManagerCommand::Active(_) => {
+            let active_queries = streams.active().iter().map(instance).collect();
+            Some(Managed::Active(managed::ActiveResult { active_queries }))
+        }
+        ManagerCommand::GetQuery(id) => {
+            let active = streams.active();
+            let found = active.iter().find(|query| query.id().to_string() == id);
+            found.map(|query| Managed::Query(instance(query)))
+        }
+        ManagerCommand::AwaitAnyTermination(asked) => {
+            let limit = asked.timeout_ms.and_then(milliseconds);
+            let terminated = streams
+                .await_any_termination(limit)
+                .map_err(|error| Failure::stream_failed("", "", &error.chain()))?;
+            Some(Managed::AwaitAnyTermination(managed::AwaitAnyTerminationResult { terminated }))
+        }
+        ManagerCommand::ResetTerminated(_) => {
+            streams.reset_terminated();
+            Some(Managed::ResetTerminated(true))
+        }
+        ManagerCommand::AddListener(_) | ManagerCommand::RemoveListener(_) => {
+            return Err(Failure::unsupported("a listener that runs in the server"));
+        }
+        ManagerCommand::ListListeners(_) => {
+            Some(Managed::ListListeners(managed::ListStreamingQueryListenerResult {
+                listener_ids: Vec::new(),
+            }))
+        }
+    };
+    Ok(StreamingQueryManagerCommandResult { result_type })
+}
