@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the tests need beyond a build: rustfmt and clippy, strace (faults of the disk), a Java
-# runtime (the other engine of the round-trip tests), and a Python with the packages of
-# tests/e2e/requirements.txt.
+# What the tests need beyond a build: rustfmt and clippy, strace (faults of the disk), libclang
+# (RocksDB's headers), a Java runtime (the other engine of the round-trip tests), and a Python with
+# the packages of tests/e2e/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +18,7 @@ scripts/need.sh \
     "strace=command -v strace" \
     "mount=command -v mount" \
     "util-linux=command -v setpriv" \
+    "libclang-dev=ls /usr/lib/llvm-*/lib/libclang-[0-9]*.so*" \
     "default-jre-headless=java -version"
 
 java_version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')

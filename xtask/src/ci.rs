@@ -90,9 +90,9 @@ fn deny() -> Result<(), String> {
 /// `onefold-storage`, since a test may write its fixtures as it likes.
 fn clippy() -> Result<(), String> {
     let shipped = ["clippy", "--locked", "--workspace", "--all-features", "--", "-D", "warnings"];
-    run::succeed(run::cargo().args(shipped))?;
+    run::succeed(run::cargo_with_rocksdb()?.args(shipped))?;
     run::succeed(
-        run::cargo()
+        run::cargo_with_rocksdb()?
             .args(["clippy", "--locked", "--workspace", "--all-features", "--all-targets", "--"])
             .args(["-D", "warnings", "-A", "clippy::disallowed_methods"]),
     )
@@ -100,7 +100,7 @@ fn clippy() -> Result<(), String> {
 
 fn docs() -> Result<(), String> {
     run::succeed(
-        run::cargo()
+        run::cargo_with_rocksdb()?
             .args(["doc", "--locked", "--workspace", "--all-features", "--no-deps"])
             .env("RUSTDOCFLAGS", "-D warnings"),
     )
@@ -109,7 +109,7 @@ fn docs() -> Result<(), String> {
 /// Builds everything that the tests run, the command with its crash points included, in one go:
 /// with other packages or features selected, cargo would compile the large dependencies anew.
 fn build() -> Result<(), String> {
-    run::succeed(run::cargo().args([
+    run::succeed(run::cargo_with_rocksdb()?.args([
         "build",
         "--locked",
         "--workspace",
@@ -119,7 +119,12 @@ fn build() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
-    run::succeed(run::cargo().args(["test", "--locked", "--workspace", "--all-features"]))
+    run::succeed(run::cargo_with_rocksdb()?.args([
+        "test",
+        "--locked",
+        "--workspace",
+        "--all-features",
+    ]))
 }
 
 fn pytest(args: &[String]) -> Result<(), String> {

@@ -17,6 +17,22 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Cargo for builds with the feature `rocksdb`: they link the ready-made library of
+/// `scripts/rocksdb.sh`, unless `ROCKSDB_LIB_DIR` names another.
+///
+/// # Errors
+/// When the library cannot be brought.
+pub fn cargo_with_rocksdb() -> Result<Command, String> {
+    let mut command = cargo();
+    if std::env::var_os(ROCKSDB).is_none() {
+        let folder = output(&mut Command::new(root().join("scripts/rocksdb.sh")))?;
+        command.env(ROCKSDB, folder.trim_end());
+    }
+    Ok(command)
+}
+
+const ROCKSDB: &str = "ROCKSDB_LIB_DIR";
+
 /// Runs a program to its end, its output going to ours.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! The state at a committed version, which batches read and which only a finished batch changes.
 
 mod memory;
+#[cfg(feature = "rocksdb")]
+mod rocks;
 
 use crate::counts::{Change, Counts};
 use crate::place::{Place, Written, WrittenRef};
@@ -10,6 +12,8 @@ use std::fmt::Debug;
 use std::ops::{Bound, Range};
 
 pub(crate) use memory::MemoryBase;
+#[cfg(feature = "rocksdb")]
+pub(crate) use rocks::RocksBase;
 
 /// Where the rows of the newest applied version are.
 pub(crate) trait Base: Debug + Send + Sync {

@@ -23,7 +23,7 @@ pub enum Provider {
     /// In the memory of the process.
     #[default]
     Memory,
-    /// In a RocksDB in a local folder, for state larger than memory. Not in every build.
+    /// In a RocksDB in a local folder, for state larger than memory. Needs the feature `rocksdb`.
     RocksDb,
 }
 
@@ -133,9 +133,26 @@ fn new_base(
     }
 }
 
+#[cfg(feature = "rocksdb")]
+fn rocks_base(
+    config: &StateConfig,
+    schema: &StateSchema,
+    operators: &[OperatorRef],
+) -> Result<Box<dyn Base>> {
+    let folder = config.local_dir.as_ref().ok_or_else(|| {
+        Error::invalid("a RocksDB needs a local folder; set onefold.state.localDir")
+    })?;
+    let mut layout = schema.hash.to_string();
+    operators.iter().for_each(|of| layout.push_str(&format!(" {}", of.since)));
+    let base = crate::base::RocksBase::open(folder, layout, &config.operators, &config.budget)?;
+    Ok(Box::new(base))
+}
+
+#[cfg(not(feature = "rocksdb"))]
 fn rocks_base(_: &StateConfig, _: &StateSchema, _: &[OperatorRef]) -> Result<Box<dyn Base>> {
     Err(Error::invalid(
-        "this build has no RocksDB; set spark.sql.streaming.stateStore.providerClass to memory",
+        "this build has no RocksDB; build with the feature rocksdb, or set \
+         spark.sql.streaming.stateStore.providerClass to memory",
     ))
 }
 

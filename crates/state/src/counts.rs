@@ -62,6 +62,13 @@ impl FamilyCounts {
         self.groups.get(usize::from(group)).copied().unwrap_or_default()
     }
 
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn set(&mut self, group: KeyGroup, count: Count) {
+        if let Some(slot) = self.groups.get_mut(usize::from(group)) {
+            *slot = count;
+        }
+    }
+
     pub(crate) fn change(&mut self, group: KeyGroup, change: Change) {
         if let Some(count) = self.groups.get_mut(usize::from(group)) {
             count.change(change);

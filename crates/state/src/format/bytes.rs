@@ -1,5 +1,8 @@
 //! Variable-length numbers and a reader that never reads past the end.
 
+#[cfg(feature = "rocksdb")]
+use crate::counts::Count;
+
 /// Appends a number, seven bits a byte, least significant first.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -83,6 +86,12 @@ impl<'a> Input<'a> {
 
     pub(crate) fn u128(&mut self) -> Option<u128> {
         Some(u128::from_le_bytes(self.take(16)?.try_into().ok()?))
+    }
+
+    /// Rows and bytes as two numbers.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn count(&mut self) -> Option<Count> {
+        Some(Count { rows: self.number()?, bytes: self.number()? })
     }
 }
 

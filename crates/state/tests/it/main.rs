@@ -17,5 +17,7 @@ mod local_disk;
 mod model;
 mod reading;
 mod restarts;
+#[cfg(feature = "rocksdb")]
+mod rocks;
 mod specs;
 mod world;

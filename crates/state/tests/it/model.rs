@@ -101,8 +101,8 @@ impl Run {
             Step::Batch(ops, end) => self.batch(ops, end).await,
             Step::Restart(partitions, rocks) => {
                 self.config.partitions = partitions;
-                let _ = rocks;
-                self.config.provider = Provider::Memory;
+                let rocks = rocks && cfg!(feature = "rocksdb");
+                self.config.provider = if rocks { Provider::RocksDb } else { Provider::Memory };
                 self.restart().await;
             }
             Step::FinishSnapshot => self.state.finish_snapshot().await,

@@ -1,0 +1,139 @@
+//! The local database: used again, caught up, built anew.
+
+use crate::world::World;
+use onefold_state::{BatchState, MemoryBudget, Provider, StateStore};
+use onefold_types::BatchId;
+use std::ops::Bound;
+use std::path::Path;
+
+async fn world(folder: &Path) -> World {
+    let mut world = World::new().await;
+    world.config.provider = Provider::RocksDb;
+    world.config.local_dir = Some(folder.join("state"));
+    world.state = StateStore::open(world.config.clone(), None).await.unwrap();
+    world
+}
+
+/// Lets the database go, as a process that ends does.
+fn close(world: &mut World) {
+    world.state = StateStore::in_memory(Vec::new(), 1).unwrap();
+}
+
+async fn restart(world: &mut World) {
+    close(world);
+    world.restart().await.unwrap();
+    world.check();
+}
+
+/// Removes all changelogs and snapshots: only what is local can be read.
+async fn remove_files(world: &World) {
+    use onefold_storage::Store;
+    for path in world.store.paths().iter().filter(|path| !path.contains("/schemas/")) {
+        world.store.delete(path).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_holds_the_version_is_used_without_reading_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    world.batches(5).await;
+    world.check();
+    remove_files(&world).await;
+    restart(&mut world).await;
+}
+
+#[tokio::test]
+async fn a_database_that_lags_catches_up_from_changelogs_even_behind_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    world.batches(4).await;
+    world.batch(&[]).await;
+    close(&mut world);
+    // Another machine goes on meanwhile.
+    let local = world.config.local_dir.replace(folder.path().join("other"));
+    world.restart().await.unwrap();
+    world.batches(3).await;
+    world.state.finish_snapshot().await;
+    world.batches(2).await;
+    world.config.local_dir = local;
+    restart(&mut world).await;
+    world.batches(1).await;
+    remove_files(&world).await;
+    restart(&mut world).await;
+}
+
+#[tokio::test]
+async fn a_database_of_another_history_or_a_damaged_one_is_built_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    world.batches(6).await;
+    // A rewound checkpoint: the database is ahead.
+    world.refs.truncate(3);
+    close(&mut world);
+    world.model.clear();
+    world.config.provider = Provider::Memory;
+    world.restart().await.unwrap();
+    world.model = crate::world::contents(&world.state, &world.config.operators).unwrap();
+    world.config.provider = Provider::RocksDb;
+    restart(&mut world).await;
+    close(&mut world);
+    for entry in std::fs::read_dir(folder.path().join("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("MANIFEST") {
+            std::fs::write(&path, b"rubbish").unwrap();
+        }
+    }
+    restart(&mut world).await;
+    world.batches(2).await;
+    restart(&mut world).await;
+}
+
+#[tokio::test]
+async fn scans_of_the_first_and_last_group_stay_in_their_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    let row = |group: u8, key: &[u8]| (0, 1, group, key.to_vec());
+    let keys: [&[u8]; 4] = [b"", b"\0", b"\xff", b"\xff\xff"];
+    let groups = [0, 1, 254, 255];
+    let rows: Vec<_> = groups
+        .iter()
+        .flat_map(|group| keys.map(|key| (row(*group, key), Some(&b"v"[..]))))
+        .collect();
+    world.batch(&rows).await;
+    world.check();
+    let batch = world.state.begin(BatchId(1)).unwrap();
+    for (partition, groups) in [(0, [0, 1]), (1, [254, 255])] {
+        let mut state = batch.open(0, partition).unwrap();
+        for group in groups {
+            let found = state.scan(1, group, Bound::Unbounded, Bound::Unbounded, 100).unwrap();
+            let found: Vec<_> = found.iter().map(|row| &*row.key).collect();
+            assert_eq!(found, keys);
+            let some = state.scan(1, group, Bound::Excluded(b""), Bound::Excluded(b"\xff"), 9);
+            assert_eq!(some.unwrap().len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn state_larger_than_the_budget_is_kept_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    world.config.budget = MemoryBudget::new(16 << 20);
+    close(&mut world);
+    world.state = StateStore::open(world.config.clone(), None).await.unwrap();
+    for batch in 0..12_u32 {
+        let begun = world.state.begin(BatchId(u64::from(batch))).unwrap();
+        let mut state = begun.open(0, 0).unwrap();
+        for number in 0..10_000_u32 {
+            let key = (batch * 10_000 + number).to_be_bytes();
+            state.put(0, 3, &key, &[7; 100]).unwrap();
+        }
+        drop(state);
+        world.state.prepare(&begun).await.unwrap();
+        world.state.apply(&begun).await.unwrap();
+    }
+    let report = world.state.report();
+    assert_eq!((report[0].rows, report[0].bytes), (120_000, 120_000 * 104));
+    assert!(world.config.budget.used() < 16 << 20);
+}
