@@ -23,13 +23,19 @@ def read_files(folder: object, schema: str = events.SCHEMA, **options: object) -
 
 
 def streaming_table(
-    select: str, output: object, checkpoint: object, name: str = "out", **options: object
+    select: str,
+    output: object,
+    checkpoint: object,
+    name: str = "out",
+    partitioned_by: str | None = None,
+    **options: object,
 ) -> str:
     """A whole statement that writes what `select` gives to Parquet files."""
     options = {"checkpointLocation": checkpoint} | options
     pairs = ", ".join(f"{quoted(key)} {quoted(value)}" for key, value in options.items())
+    folders = f"PARTITIONED BY ({partitioned_by}) " if partitioned_by else ""
     return (
-        f"CREATE STREAMING TABLE {name} USING parquet LOCATION {quoted(output)}\n"
+        f"CREATE STREAMING TABLE {name} USING parquet {folders}LOCATION {quoted(output)}\n"
         f"OPTIONS ({pairs})\nAS {select};\n"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import checkpoint_files
 import pytest
-from command import Onefold, Running
+from command import Finished, Onefold, Running
 from conftest import seed
 from stream import Stream, stream_in
 from visibility import Watch
@@ -15,6 +15,9 @@ from visibility import Watch
 FILES_PER_BATCH = 2
 RANDOM_KILLS = int(os.environ.get("ONEFOLD_KILLS", "200"))
 BACKLOG = 30  # batches that wait at each start: more than a process does before it is killed
+
+# Old logs are purged and read files are removed, so that those points are passed as well.
+PURGING = "SET spark.sql.streaming.minBatchesToRetain = 2;\n"
 
 # Points that this pipeline does not pass, each with the reason.
 NOT_PASSED = {
@@ -43,15 +46,19 @@ class Victim:
         self.feed()
         return self.onefold.start("run", self.stream.pipeline, "--trigger", "available-now", env=env)
 
-    def drained(self) -> None:
-        """Lets one driver live to the end and checks every record."""
-        self.onefold.drain(self.stream.pipeline)
+    def check_exact(self) -> None:
         self.stream.check_exact()
+
+    def drained(self) -> Finished:
+        """Lets one driver live to the end and checks every record."""
+        finished = self.onefold.drain(self.stream.pipeline)
+        self.check_exact()
         checkpoint_files.check_whole(self.stream.checkpoint)
         # What dead drivers left is gone; this one may have begun the next compact files.
         left = [path for path in self.stream.folder.rglob(".*.staged")]
         left += [path for path in self.stream.folder.rglob(".*.tmp")]
         assert len(left) <= 2, left
+        return finished
 
 
 def victim_in(onefold: Onefold, folder, preamble: str = "", **options: object) -> Victim:
@@ -83,31 +90,39 @@ def wait_for_new_intent(running: Running, stream: Stream, before: int) -> None:
         pass
 
 
-def test_random_kills_lose_nothing_and_double_nothing(onefold: Onefold, tmp_path) -> None:
+def kill_at_random_moments(
+    victim: Victim, watch: Watch, times: tuple[float, float], kills: int
+) -> None:
+    """`times` are those of a start and of a batch."""
     rng = random.Random(seed())
-    victim = victim_in(onefold, tmp_path / "victim")
-    start_s, batch_s = batch_seconds(victim)
+    start_s, batch_s = times
     print(f"seed {seed()}: start {start_s:.3f} s, batch {batch_s:.3f} s")
     survived = 0
+    while victim.kills < kills and not watch.faults:
+        before = newest_intent(victim.stream)
+        running = victim.start()
+        if rng.random() < 0.2:
+            # Somewhere in starting up and recovering.
+            running.ends_within(rng.uniform(0, start_s + batch_s))
+        else:
+            # Somewhere in the first three batches.
+            wait_for_new_intent(running, victim.stream, before)
+            running.ends_within(rng.uniform(0, 3 * batch_s))
+        if running.kill():
+            victim.kills += 1
+        else:
+            survived += 1
+            finished = running.finished()
+            assert finished.status == 0, f"kill {victim.kills}: {finished}"
+            assert survived <= kills, "the drivers finish before they can be killed"
+    watch.raise_faults()
+
+
+def test_random_kills_lose_nothing_and_double_nothing(onefold: Onefold, tmp_path) -> None:
+    victim = victim_in(onefold, tmp_path / "victim")
+    times = batch_seconds(victim)
     with Watch(victim.stream.output, victim.stream.checkpoint, FILES_PER_BATCH) as watch:
-        while victim.kills < RANDOM_KILLS and not watch.faults:
-            before = newest_intent(victim.stream)
-            running = victim.start()
-            if rng.random() < 0.2:
-                # Somewhere in starting up and recovering.
-                running.ends_within(rng.uniform(0, start_s + batch_s))
-            else:
-                # Somewhere in the first three batches.
-                wait_for_new_intent(running, victim.stream, before)
-                running.ends_within(rng.uniform(0, 3 * batch_s))
-            if running.kill():
-                victim.kills += 1
-            else:
-                survived += 1
-                finished = running.finished()
-                assert finished.status == 0, f"kill {victim.kills}: {finished}"
-                assert survived <= RANDOM_KILLS, "the drivers finish before they can be killed"
-        watch.raise_faults()
+        kill_at_random_moments(victim, watch, times, RANDOM_KILLS)
         victim.drained()
     batches = checkpoint_files.commits(victim.stream.checkpoint)[-1] + 1
     print(f"{victim.kills} kills, {batches} batches, {watch.looks} looks")
@@ -129,30 +144,30 @@ def reached(victim: Victim, point: str, hit: int) -> bool:
     return True
 
 
+def kill_at_every_point(victim: Victim, watch: Watch, hits: tuple[int, ...]) -> set[str]:
+    """The points that were never reached."""
+    points = crash_points(victim.onefold)
+    assert len(points) >= 10, points
+    met = set()
+    for point in points:
+        for hit in hits:
+            # What recovery does is passed only when there is something to recover.
+            if point.startswith("recovery."):
+                reached(victim, "stage.done", 1)
+            if reached(victim, point, hit):
+                met.add(point)
+        watch.raise_faults()
+    return set(points) - met
+
+
 def test_a_kill_at_every_named_point_loses_nothing_and_doubles_nothing(
     onefold: Onefold, tmp_path
 ) -> None:
-    # Old logs are purged and read files are removed, so that those points are passed as well.
-    victim = victim_in(
-        onefold,
-        tmp_path / "victim",
-        preamble="SET spark.sql.streaming.minBatchesToRetain = 2;\n",
-        cleanSource="delete",
-    )
-    points = crash_points(onefold)
-    assert len(points) >= 10, points
-    hits = dict.fromkeys(points, 0)
+    victim = victim_in(onefold, tmp_path / "victim", preamble=PURGING, cleanSource="delete")
     with Watch(victim.stream.output, victim.stream.checkpoint, FILES_PER_BATCH) as watch:
-        for point in points:
-            for hit in (1, 2, 3):
-                # What recovery does is passed only when there is something to recover.
-                if point.startswith("recovery."):
-                    reached(victim, "stage.done", 1)
-                hits[point] += reached(victim, point, hit)
-            watch.raise_faults()
+        missed = kill_at_every_point(victim, watch, (1, 2, 3))
         victim.drained()
-    missed = {point for point, count in hits.items() if count == 0}
-    assert missed == NOT_PASSED.keys() & hits.keys(), f"never reached: {missed}"
+    assert missed == NOT_PASSED.keys() & set(crash_points(onefold)), f"never reached: {missed}"
 
 
 @pytest.mark.parametrize("second", ["recovery.before", "recovery.discarded", "publish.marked"])

@@ -57,6 +57,23 @@ def test_judge_names_lost_doubled_and_invented_records() -> None:
             },
             "id 7 in",
         ),
+        # Folders of partitions are walked.
+        (
+            {
+                "k=0/part-0-b0-g1-x.parquet": whole(0),
+                "k=1/part-0-b1-g1-x.parquet": whole(1),
+                "k=1/.part-0-b1-g2-x.parquet": whole(1),
+            },
+            None,
+        ),
+        (
+            {
+                "part-0-b0-g1-x.parquet": whole(0),
+                "k=1/part-0-b1-g1-x.parquet": whole(1),
+                "k=2/part-0-b1-g1-x.parquet": whole(1)[3:4],
+            },
+            "id 10 in",
+        ),
         ({"part-0-b0-g1-x.parquet": whole(0)}, "missing [7"),
         (
             {"part-0-b0-g1-x.parquet": whole(0), "part-0-b1-g1-x.parquet": whole(2)},
@@ -78,6 +95,18 @@ def test_the_watch_sees_a_doubled_a_missing_and_an_early_record(
         assert watch.faults == []
     else:
         assert len(watch.faults) == 1 and fault in watch.faults[0], watch.faults
+
+
+def test_the_watch_sees_a_doubled_row_where_batches_have_no_fixed_size(tmp_path: Path) -> None:
+    output, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    commit(checkpoint, 0)
+    write_file(output / "part-0-b0-g1-x.parquet", [0, 5])
+    watch = Watch(output, checkpoint, None, key=("id", "name"))
+    watch.look()
+    assert watch.faults == []
+    write_file(output / "part-0-b0-g2-x.parquet", [5])
+    watch.look()
+    assert len(watch.faults) == 1 and "(5, " in watch.faults[0], watch.faults
 
 
 def test_hidden_and_underscore_names_are_not_listed(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ Two readers are played, over and over, in a thread:
   the listing shows must be final;
 - one that reads through the manifest.
 Each must see, at every moment, the records 0 .. n of some whole number of batches, each once.
-
-Needs batches of a fixed number of input files, read in order.
+That needs batches of a fixed number of input files, read in order. Of a query whose rows are not
+those of its input, such as one with state, only that no row is there twice is looked at.
 """
 
 import os
@@ -28,14 +28,23 @@ PAUSE_S = 0.004
 class Watch:
     """`with Watch(…) as watch:` looks until the block ends, then raises what it saw."""
 
-    def __init__(self, output: Path, checkpoint: Path, files_per_batch: int):
+    def __init__(
+        self,
+        output: Path,
+        checkpoint: Path,
+        files_per_batch: int | None,
+        key: tuple[str, ...] = ("id",),
+    ):
+        """`key` are the columns that tell rows apart; `files_per_batch` is `None` where batches
+        have no fixed number of rows."""
         self.output = output
         self.checkpoint = checkpoint
-        self.records_per_batch = files_per_batch * events.RECORDS_PER_FILE
+        self.records_per_batch = files_per_batch and files_per_batch * events.RECORDS_PER_FILE
+        self.key = key
         self.looks = 0
         self.newest = -1
         self.faults: list[str] = []
-        self._ids: dict[str, list[int]] = {}
+        self._ids: dict[Path, list[object]] = {}
         self._manifest: dict[tuple[str, int], list[Path]] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look_until_done, name="watch")
@@ -75,10 +84,12 @@ class Watch:
 
     def _listed(self, committed: int) -> list[Path]:
         found = []
-        for name in os.listdir(self.output):
-            match = BATCH_IN_NAME.search(name)
-            if not name.startswith((".", "_")) and match and int(match[1]) <= committed:
-                found.append(self.output / name)
+        for folder, below, names in os.walk(self.output):
+            below[:] = [name for name in below if not name.startswith((".", "_"))]
+            for name in names:
+                match = BATCH_IN_NAME.search(name)
+                if not name.startswith((".", "_")) and match and int(match[1]) <= committed:
+                    found.append(Path(folder, name))
         return found
 
     def _through_manifest(self) -> tuple[int, list[Path]]:
@@ -100,7 +111,7 @@ class Watch:
         return self._manifest[key]
 
     def _check(self, way: str, batch: int, files: list[Path]) -> None:
-        seen: dict[int, str] = {}
+        seen: dict[object, str] = {}
         for path in files:
             for record_id in self._read(path):
                 if record_id in seen:
@@ -109,6 +120,8 @@ class Watch:
                     )
                     return
                 seen[record_id] = path.name
+        if self.records_per_batch is None:
+            return
         expected = (batch + 1) * self.records_per_batch
         if len(seen) != expected or (seen and max(seen) != expected - 1):
             missing = sorted(set(range(expected)) - seen.keys())[:8]
@@ -118,11 +131,12 @@ class Watch:
                 f"missing {missing}, too early {extra}"
             )
 
-    def _read(self, path: Path) -> list[int]:
+    def _read(self, path: Path) -> list[object]:
         """The ids of a file; a file under a final name never changes, so it is read once."""
-        if path.name not in self._ids:
-            table = parquet.ParquetFile(path).read(columns=["id"])
-            self._ids[path.name] = table.column("id").to_pylist()
+        if path not in self._ids:
+            table = parquet.ParquetFile(path).read(columns=list(self.key))
+            columns = [table.column(name).to_pylist() for name in self.key]
+            self._ids[path] = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         elif not path.exists():
             raise FileNotFoundError(path)
-        return self._ids[path.name]
+        return self._ids[path]
