@@ -13,6 +13,8 @@ from faulty_disk import FSYNC, LINK, WRITE, Fault
 from stream import Stream, stream_in
 
 BATCHES = 5
+RETRY_SOON = "onefold.retry.initialBackoff=1ms"
+RUN = ("run", "--trigger", "available-now", "--conf", RETRY_SOON)
 
 
 def check_untorn(stream: Stream) -> None:
@@ -51,7 +53,7 @@ def test_a_failing_call_tears_nothing_and_a_restart_is_exact(
     stream.feeder.feed(BATCHES)
     fault = Fault(calls, error, hits, tmp_path / "trace")
 
-    finished = onefold.call("run", stream.pipeline, "--trigger", "available-now", under=fault.under)
+    finished = onefold.call(*RUN, stream.pipeline, under=fault.under)
 
     struck = fault.paths_hit([stream.folder])
     if calls == LINK and finished.status == 0:
@@ -79,7 +81,7 @@ def test_a_failing_write_of_data_tears_nothing_and_a_restart_is_exact(
     staged = f".part-00000-{query}-b1-g2-c000.snappy.parquet.g2.staged"
     fault = Fault(WRITE, error, hits, tmp_path / "trace", stream.output / staged)
 
-    finished = onefold.call("run", stream.pipeline, "--trigger", "available-now", under=fault.under)
+    finished = onefold.call(*RUN, stream.pipeline, under=fault.under)
 
     struck = fault.paths_hit([stream.output])
     if finished.status == 0:
@@ -100,7 +102,7 @@ def test_the_faults_do_strike(
 ) -> None:
     stream.feeder.feed(2)
     fault = Fault(calls, "EIO", "1+", tmp_path / "trace")
-    onefold.call("run", stream.pipeline, "--trigger", "available-now", under=fault.under)
+    onefold.call(*RUN, stream.pipeline, under=fault.under)
     assert fault.paths_hit([stream.folder])
 
 
@@ -140,7 +142,7 @@ def test_a_full_disk_stops_the_query_and_space_lets_it_go_on(
     stream.feeder.feed(BATCHES)
     ballast = fill(small_disk)
 
-    finished = onefold.fails("run", stream.pipeline, "--trigger", "available-now")
+    finished = onefold.fails(*RUN, stream.pipeline)
 
     assert "no space left" in finished.stderr.lower(), str(finished)
     assert str(stream.folder) in finished.stderr or str(small_disk) in finished.stderr, str(finished)
