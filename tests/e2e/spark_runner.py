@@ -17,7 +17,11 @@ TIMEOUT_S = 240
 
 @dataclass
 class SparkQuery:
-    """JSON files → the given columns → Parquet files."""
+    """JSON files → the given columns → Parquet files.
+
+    With a `watermark` (column and delay) and a `select` over the table `events`, which those columns
+    make, also what needs state.
+    """
 
     input: Path
     output: Path
@@ -25,6 +29,9 @@ class SparkQuery:
     schema: str
     columns: list[str]
     conf: dict[str, str] = field(default_factory=dict)
+    watermark: tuple[str, str] | None = None
+    select: str | None = None
+    name: str | None = None
 
     def run_batches(self) -> list[dict]:
         """The progress of each batch of this run."""
@@ -36,7 +43,13 @@ class SparkQuery:
 
     def _plain(self) -> dict:
         plain = {key: str(getattr(self, key)) for key in ("input", "output", "checkpoint", "schema")}
-        return plain | {"columns": self.columns, "conf": self.conf}
+        names = ("columns", "conf", "watermark", "select", "name")
+        return plain | {name: getattr(self, name) for name in names}
+
+
+def run_each(queries: list[SparkQuery]) -> list[list[dict]]:
+    """The progress of each batch of each query, all in one process."""
+    return _in_child("run_each", {"queries": [query._plain() for query in queries], "conf": {}})
 
 
 def read_outputs(reads: list[dict]) -> list[list[dict]]:
@@ -86,14 +99,25 @@ def _run_batches(session, query: dict) -> list[dict]:
         .json("file://" + query["input"])
         .selectExpr(*query["columns"])
     )
-    running = (
+    if query["watermark"]:
+        frame = frame.withWatermark(*query["watermark"])
+    if query["select"]:
+        frame.createOrReplaceTempView("events")
+        frame = session.sql(query["select"])
+    writer = (
         frame.writeStream.format("parquet")
         .option("checkpointLocation", "file://" + query["checkpoint"])
         .trigger(availableNow=True)
-        .start("file://" + query["output"])
     )
+    if query["name"]:
+        writer = writer.queryName(query["name"])
+    running = writer.start("file://" + query["output"])
     running.awaitTermination()
     return [json.loads(progress.json) for progress in running.recentProgress]
+
+
+def _run_each(session, query: dict) -> list[list[dict]]:
+    return [_run_batches(session, each) for each in query["queries"]]
 
 
 def _read_manifest(session, query: dict) -> list[dict]:
@@ -115,6 +139,7 @@ def _child(request: dict) -> None:
     session = _session(request["query"]["conf"])
     tasks = {
         "run_batches": _run_batches,
+        "run_each": _run_each,
         "read_manifest": _read_manifest,
         "read_outputs": _read_outputs,
     }
