@@ -49,7 +49,12 @@ class SparkQuery:
 
 def run_each(queries: list[SparkQuery]) -> list[list[dict]]:
     """The progress of each batch of each query, all in one process."""
-    return _in_child("run_each", {"queries": [query._plain() for query in queries], "conf": {}})
+    return each([("run_batches", query._plain()) for query in queries])
+
+
+def each(tasks: list[tuple[str, dict]]) -> list:
+    """The answers of several tasks, each a name and what it is to do, all in one process."""
+    return _in_child("each", {"tasks": tasks, "conf": {}})
 
 
 def read_outputs(reads: list[dict]) -> list[list[dict]]:
@@ -116,10 +121,6 @@ def _run_batches(session, query: dict) -> list[dict]:
     return [json.loads(progress.json) for progress in running.recentProgress]
 
 
-def _run_each(session, query: dict) -> list[list[dict]]:
-    return [_run_batches(session, each) for each in query["queries"]]
-
-
 def _read_manifest(session, query: dict) -> list[dict]:
     return [json.loads(row) for row in session.read.parquet(query["output"]).toJSON().collect()]
 
@@ -135,15 +136,40 @@ def _read_outputs(session, query: dict) -> list[list[dict]]:
     return found
 
 
+def _write_batch(session, query: dict) -> list[str]:
+    """Writes rows of JSON files as one file; its lines."""
+    frame = session.read.schema(query["schema"]).json(query["input"]).coalesce(1)
+    frame.write.format(query["format"]).options(**query["options"]).save(query["output"])
+    (file,) = Path(query["output"]).glob("part-*")
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def _run_rate(session, query: dict) -> list[dict]:
+    """The progress of one run of the rate source on a checkpoint."""
+    frame = session.readStream.format("rate").options(**query["options"]).load()
+    writer = frame.writeStream.format("noop").trigger(availableNow=True)
+    running = writer.option("checkpointLocation", "file://" + query["checkpoint"]).start()
+    running.awaitTermination()
+    return [json.loads(progress.json) for progress in running.recentProgress]
+
+
+def _each(session, query: dict) -> list:
+    return [TASKS[task](session, what) for task, what in query["tasks"]]
+
+
+TASKS = {
+    "run_batches": _run_batches,
+    "read_manifest": _read_manifest,
+    "read_outputs": _read_outputs,
+    "write_batch": _write_batch,
+    "run_rate": _run_rate,
+    "each": _each,
+}
+
+
 def _child(request: dict) -> None:
     session = _session(request["query"]["conf"])
-    tasks = {
-        "run_batches": _run_batches,
-        "run_each": _run_each,
-        "read_manifest": _read_manifest,
-        "read_outputs": _read_outputs,
-    }
-    answer = tasks[request["task"]](session, request["query"])
+    answer = TASKS[request["task"]](session, request["query"])
     session.stop()
     print(json.dumps(answer))
 
