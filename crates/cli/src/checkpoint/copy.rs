@@ -114,6 +114,10 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     } else {
         terminal::line(&format!("imported    {files} records to {}", store.url()));
         terminal::line(&format!("from        {}", archive.url));
+        terminal::line(
+            "note        the query goes on with the output that it had; to go on into a new one, \
+             use `onefold checkpoint fork`",
+        );
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
     if args.json {
         terminal::json(&plan);
     } else {
-        text(table, &plan).iter().for_each(|line| terminal::line(line));
+        text(table, &args.folder, &plan).iter().for_each(|line| terminal::line(line));
     }
     if plan.starts() { Ok(()) } else { Err(Failure::not_whole()) }
 }
@@ -53,10 +53,7 @@ fn choose<'a>(
 ) -> Result<&'a TableState, Failure> {
     let same = |table: &&TableState| match name {
         Some(name) => table.name.eq_ignore_ascii_case(name),
-        None => {
-            let of = table.checkpoint.as_deref().map(|it| it.trim_end_matches('/'));
-            of == Some(checkpoint.trim_end_matches('/'))
-        }
+        None => keeps(table, checkpoint),
     };
     let mut found = tables.iter().filter(same);
     match (found.next(), tables) {
@@ -64,17 +61,26 @@ fn choose<'a>(
         (None, [table]) if name.is_none() => Ok(table),
         _ => {
             let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-            Err(Error::invalid(format!(
-                "which table of the pipeline goes on with {checkpoint}? name it with --table; \
-                 there are {}",
-                names.join(", ")
-            ))
-            .into())
+            let names = names.join(", ");
+            let text = match name {
+                Some(name) => format!("the pipeline has no table `{name}`; there are: {names}"),
+                None => format!(
+                    "which table of the pipeline goes on with {checkpoint}? name it with --table; \
+                     there are: {names}"
+                ),
+            };
+            Err(Error::invalid(text).into())
         }
     }
 }
 
-fn text(table: &TableState, plan: &StatePlan) -> Vec<String> {
+/// Whether a table's checkpoint is this one, as both are written.
+fn keeps(table: &TableState, checkpoint: &str) -> bool {
+    let own = table.checkpoint.as_deref().map(|own| own.trim_end_matches('/'));
+    own == Some(checkpoint.trim_end_matches('/'))
+}
+
+fn text(table: &TableState, folder: &str, plan: &StatePlan) -> Vec<String> {
     let mut lines = vec![
         format!("checkpoint  {}", plan.url),
         format!("table       {}", table.name),
@@ -94,5 +100,8 @@ fn text(table: &TableState, plan: &StatePlan) -> Vec<String> {
             plan.drops.join(", ")
         ),
     });
+    if let Some(own) = table.checkpoint.as_deref().filter(|_| !keeps(table, folder)) {
+        lines.push(format!("note        `{}` keeps its checkpoint in {own}", table.name));
+    }
     lines
 }

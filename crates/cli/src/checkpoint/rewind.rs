@@ -105,7 +105,11 @@ fn text(report: &Report) -> Vec<String> {
     match &report.kept_in {
         Some(folder) => lines.push(format!("kept in     {folder}")),
         None if report.applied => lines.push("nothing had to be done".to_owned()),
-        None => lines.push("nothing was changed: say --apply to do it".to_owned()),
+        None => lines.push(
+            "nothing was changed: say --apply to do it; what goes is kept in _onefold/rewound, \
+             and a driver that still runs is stopped"
+                .to_owned(),
+        ),
     }
     lines
 }
