@@ -284,6 +284,67 @@ def test_rewound_batches_run_again_and_every_row_is_there_once(
     onefold.ok("verify", done.checkpoint)
 
 
+@pytest.mark.xfail(strict=True, reason="files without a mark stay in a plain listing")
+@pytest.mark.parametrize("to_batch", [1, 4])
+def test_a_rewind_also_takes_files_that_a_dead_driver_had_not_published(
+    onefold: Onefold, done: Stream, to_batch: int
+) -> None:
+    done.feeder.feed(1)
+    crash = {"ONEFOLD_CRASH_AT": "publish.before-mark:1"}
+    killed = onefold.call("run", done.pipeline, "--trigger", "available-now", env=crash)
+    assert killed.status == -9, str(killed)
+    rewind = ("--to-batch", to_batch, "--apply", "--later-marks", "rewind")
+    onefold.ok("checkpoint", "rewind", done.checkpoint, *rewind)
+    onefold.drain(done.pipeline)
+    done.check_exact()
+
+
+@pytest.mark.xfail(strict=True, reason="show says rewind, which would double the rows")
+@pytest.mark.parametrize("lost", [["4"], ["0", "1", "2", "3", "4"]])
+def test_show_advises_for_lost_entries_of_the_manifest_what_run_advises(
+    onefold: Onefold, done: Stream, lost: list[str]
+) -> None:
+    for name in lost:
+        (done.output / "_spark_metadata" / name).unlink()
+    ran = onefold.fails("run", done.pipeline, "--trigger", "available-now")
+    assert "checkpoint repair" in ran.stderr, str(ran)
+    shown = onefold.call("checkpoint", "show", done.checkpoint)
+    assert shown.status == 1 and "checkpoint repair" in shown.stdout, str(shown)
+
+
+@pytest.mark.parametrize("lost", [["4"], ["0", "1", "2", "3", "4"]])
+def test_what_run_advises_for_lost_entries_of_the_manifest_works(
+    onefold: Onefold, done: Stream, lost: list[str]
+) -> None:
+    for name in lost:
+        (done.output / "_spark_metadata" / name).unlink()
+    onefold.fails("run", done.pipeline, "--trigger", "available-now")
+    onefold.ok("checkpoint", "repair", done.checkpoint, "--apply")
+    done.feeder.feed(2)
+    onefold.drain(done.pipeline)
+    done.check_exact()
+    onefold.ok("verify", done.checkpoint)
+
+
+def test_an_imported_checkpoint_goes_on_into_a_new_output_by_a_fork(
+    onefold: Onefold, done: Stream
+) -> None:
+    archive, copy = done.folder / "checkpoint.export", done.folder / "imported"
+    fork, output = done.folder / "fork", done.folder / "fork-out"
+    onefold.ok("checkpoint", "export", done.checkpoint, archive)
+    onefold.ok("checkpoint", "import", archive, copy)
+    text = pipeline.written(pipeline.copy_events(done.input, output, copy), done.folder / "new.sql")
+    finished = onefold.fails("run", text, "--trigger", "available-now")
+    assert str(output) in finished.stderr, str(finished)
+    onefold.ok("checkpoint", "fork", copy, fork, "--sink", output)
+    before = done.feeder.records
+    done.feeder.feed(2)
+    pipeline.written(pipeline.copy_events(done.input, output, fork), text)
+    onefold.drain(text)
+    found = oracle.rows(oracle.listed_plainly(output))
+    assert sorted(row["id"] for row in found) == list(range(before, done.feeder.records))
+
+
 # The demonstration ------------------------------------------------------------------------------
 
 
