@@ -1,8 +1,9 @@
 /* Makes calls fail in the process that loads it (LD_PRELOAD), for files whose names cannot be
  * known beforehand, which strace cannot do. Calls of FAIL_CALL ("write" or "fsync") on files whose
- * path holds FAIL_AT fail with the error number FAIL_ERRNO: number FAIL_HIT of the process, and all
- * that follow if FAIL_ON is set. A write that fails has written half of its bytes, as on a disk that
- * fills up. The path of each file that was struck is added to FAIL_TRACE as a line.
+ * path holds FAIL_AT (or ends with it, if it ends with a dollar sign) fail with the error number
+ * FAIL_ERRNO: number FAIL_HIT of the process, and all that follow if FAIL_ON is set. A write that
+ * fails has written half of its bytes, as on a disk that fills up. The path of each file that was
+ * struck is added to FAIL_TRACE as a line.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,6 +23,13 @@ static ssize_t real_write(int fd, const void *bytes, size_t length) {
     return real(fd, bytes, length);
 }
 
+static int fits(const char *path, const char *at) {
+    size_t length = strlen(at), whole = strlen(path);
+    if (length == 0 || at[length - 1] != '$') return strstr(path, at) != NULL;
+    length--;
+    return whole >= length && strncmp(path + whole - length, at, length) == 0;
+}
+
 /* Whether this call is to fail; if so, says where. */
 static int strikes(const char *call, int fd) {
     const char *wanted = getenv("FAIL_CALL"), *at = getenv("FAIL_AT");
@@ -31,7 +39,7 @@ static int strikes(const char *call, int fd) {
     ssize_t length = readlink(link, path, sizeof path - 2);
     if (length < 0) return 0;
     path[length] = 0;
-    if (!strstr(path, at)) return 0;
+    if (!fits(path, at)) return 0;
     int hit = atomic_fetch_add(&calls, 1) + 1, first = atoi(getenv("FAIL_HIT"));
     if (hit != first && !(hit > first && getenv("FAIL_ON"))) return 0;
     int trace = open(getenv("FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

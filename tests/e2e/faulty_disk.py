@@ -57,8 +57,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class FaultBelow:
-    """Writes or syncs of files whose path holds a text fail: that number `hit` of the process, and
-    if it `stays`, all that follow. A write that fails has written half."""
+    """Writes or syncs of files whose path holds a text (or ends with it, if that ends with `$`)
+    fail: number `hit` of the process, and if it `stays`, all that follow. A write that fails has
+    written half."""
 
     library: Path
     call: str

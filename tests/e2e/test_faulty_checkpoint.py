@@ -142,6 +142,21 @@ def test_one_failing_sync_of_a_record_is_named_and_a_restart_is_exact(
     check_went_well(onefold, query)
 
 
+@pytest.mark.parametrize("record", SYNCED)
+def test_one_failing_sync_of_the_folder_of_a_record_is_named_and_a_restart_is_exact(
+    onefold: Onefold, query: Windows, library: Path, tmp_path: Path, record: str
+) -> None:
+    at, hit = RECORDS[record]
+    folder = at.removesuffix("/.")
+    # The record has its name already, and nobody knows whether it keeps that.
+    fault = FaultBelow(library, "fsync", "EIO", f"{folder}$", tmp_path / "trace", hit)
+    finished = run_with(onefold, query.stream, fault)
+    check_told(finished, fault.paths_hit())
+    assert fault.paths_hit() == [Path(f"{query.stream.folder}{folder}")]
+    check_untorn(query.stream)
+    check_went_well(onefold, query)
+
+
 # A batch under way, and what it gives a final name.
 NAMED = ["checkpoint/offsets/6", "out/_spark_metadata/6", "checkpoint/commits/6"]
 # A driver that tries again does so under another name.
