@@ -44,6 +44,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Lists the sources and sinks with their options.
     Connectors(ConnectorsArgs),
+    /// Lists the settings of a session with their defaults.
+    Settings(SettingsArgs),
     /// Lists the points of the protocol at which ONEFOLD_CRASH_AT=NAME:K can kill the process
     /// (in a build with the feature `crash-points`).
     CrashPoints,
@@ -387,6 +389,17 @@ pub struct ConnectorsArgs {
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
     /// Print Markdown, as in docs/connectors.md.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// `onefold settings`.
+#[derive(Debug, ClapArgs)]
+pub struct SettingsArgs {
+    /// Print JSON.
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print Markdown, as in docs/settings.md.
     #[arg(long)]
     pub markdown: bool,
 }

@@ -2,9 +2,8 @@
 
 use crate::args::ConnectorsArgs;
 use crate::exit::Failure;
-use crate::table::aligned;
+use crate::option_table::{self, OptionRow, rows};
 use crate::terminal;
-use onefold_connector::{OptionKind, OptionSpec};
 use onefold_connectors::{SINKS, SOURCES};
 use serde::Serialize;
 
@@ -15,16 +14,6 @@ struct Connector {
     kind: &'static str,
     summary: &'static str,
     options: Vec<OptionRow>,
-}
-
-/// One option.
-#[derive(Debug, Serialize)]
-struct OptionRow {
-    name: &'static str,
-    takes: String,
-    default: Option<&'static str>,
-    secret: bool,
-    doc: &'static str,
 }
 
 /// Lists the sources and sinks.
@@ -69,31 +58,6 @@ fn all() -> Vec<Connector> {
     sources.chain(sinks).collect()
 }
 
-fn rows(tables: &[&[OptionSpec]]) -> Vec<OptionRow> {
-    let all = tables.iter().flat_map(|table| table.iter());
-    all.map(|spec| OptionRow {
-        name: spec.name,
-        takes: takes(spec.kind),
-        default: spec.default,
-        secret: spec.kind == OptionKind::Secret,
-        doc: spec.doc,
-    })
-    .collect()
-}
-
-fn takes(kind: OptionKind) -> String {
-    match kind {
-        OptionKind::Text => "text".to_owned(),
-        OptionKind::Bool => "true or false".to_owned(),
-        OptionKind::Count { min, max: u64::MAX } => format!("a number from {min}"),
-        OptionKind::Count { min, max } => format!("a number from {min} to {max}"),
-        OptionKind::Bytes => "a size, such as 64m".to_owned(),
-        OptionKind::Duration => "a span of time, such as 10s".to_owned(),
-        OptionKind::Choice(words) => words.join(" | "),
-        OptionKind::Secret => "text, never shown".to_owned(),
-    }
-}
-
 fn text(connectors: &[Connector]) -> Vec<String> {
     let mut lines = Vec::new();
     for connector in connectors {
@@ -104,17 +68,8 @@ fn text(connectors: &[Connector]) -> Vec<String> {
         if connector.options.is_empty() {
             continue;
         }
-        let heading = ["option", "takes", "default", "what it does"].map(str::to_owned).to_vec();
-        let options = connector.options.iter().map(|option| {
-            vec![
-                option.name.to_owned(),
-                option.takes.clone(),
-                option.default.unwrap_or("-").to_owned(),
-                option.doc.to_owned(),
-            ]
-        });
-        let rows: Vec<_> = std::iter::once(heading).chain(options).collect();
-        lines.extend(aligned(&rows).into_iter().map(|row| format!("  {row}")));
+        let rows = option_table::text("option", &connector.options);
+        lines.extend(rows.into_iter().map(|row| format!("  {row}")));
     }
     lines
 }
@@ -136,16 +91,8 @@ fn markdown(connectors: &[Connector]) -> String {
             if connector.options.is_empty() {
                 continue;
             }
-            text.push_str("\n| option | takes | default | what it does |\n|---|---|---|---|\n");
-            for option in &connector.options {
-                let default = option.default.map_or("–".to_owned(), |value| format!("`{value}`"));
-                text.push_str(&format!(
-                    "| `{}` | {} | {default} | {} |\n",
-                    option.name,
-                    option.takes.replace('|', "\\|"),
-                    option.doc.replace('|', "\\|")
-                ));
-            }
+            text.push('\n');
+            text.push_str(&option_table::markdown("option", &connector.options));
         }
     }
     text.trim_end().to_owned()
@@ -154,6 +101,7 @@ fn markdown(connectors: &[Connector]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onefold_connector::{OptionKind, OptionSpec};
 
     static OPTIONS: &[OptionSpec] = &[
         OptionSpec::new("mode", OptionKind::Choice(&["A", "B"]), "what bad rows do").default("A"),

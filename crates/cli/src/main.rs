@@ -12,9 +12,11 @@ mod connectors;
 mod demo;
 mod exit;
 mod explain;
+mod option_table;
 mod pipeline_file;
 mod run;
 mod serve;
+mod settings;
 mod signals;
 mod sink_lookup;
 mod state;
@@ -70,6 +72,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Verify(args) => verify::verify(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Connectors(args) => connectors::list(&args),
+        Command::Settings(args) => settings::list(&args),
         Command::CrashPoints => {
             for point in onefold_storage::crash::CrashPoint::ALL {
                 terminal::line(point.name());

@@ -68,14 +68,22 @@ impl DataFrameReader {
     /// As [`DataStreamReader::load`].
     pub fn load_paths(self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
         let paths = paths.into_iter().collect();
-        let table = self.session.inner.tasks.wait(self.stream.table_now(paths))?;
-        let now =
-            NowTable { definition: Arc::clone(table.definition()), session: self.session.clone() };
-        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(now)), None)
+        let table = self.session.inner.tasks.wait(now(self.session.clone(), self.stream, paths))?;
+        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(table), None)
             .and_then(LogicalPlanBuilder::build)
             .map_err(from_datafusion)?;
         Ok(DataFrame::new(self.session, plan))
     }
+}
+
+/// The table of all that a source has.
+pub(crate) async fn now(
+    session: Session,
+    reader: DataStreamReader,
+    paths: Vec<String>,
+) -> Result<Arc<dyn TableProvider>> {
+    let table = reader.table_now(paths).await?;
+    Ok(Arc::new(NowTable { definition: Arc::clone(table.definition()), session }))
 }
 
 /// All that a source has, each time it is scanned.

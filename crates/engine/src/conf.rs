@@ -70,6 +70,23 @@ pub static SETTINGS: &[OptionSpec] = &[
         "whether a batch without input follows when the watermark moved and state waits for it",
     )
     .default("true"),
+    // What follows is frozen in a checkpoint by its first batch; its defaults are in the protocol.
+    OptionSpec::new(
+        "spark.sql.shuffle.partitions",
+        OptionKind::Count { min: 1, max: 1_000_000 },
+        "partitions of state (256 at most; may be changed at a restart); 200 if not set",
+    ),
+    OptionSpec::new(
+        "spark.sql.streaming.stateStore.providerClass",
+        OptionKind::Text,
+        "where state is while a query runs: memory or rocksdb; Spark's class names are understood; \
+         memory if not set",
+    ),
+    OptionSpec::new(
+        "spark.sql.streaming.multipleWatermarkPolicy",
+        OptionKind::Choice(&["min", "max"]),
+        "which of several watermarks is the query's; min if not set",
+    ),
     OptionSpec::new(
         "spark.sql.streaming.stateStore.minDeltasForSnapshot",
         OptionKind::Count { min: 2, max: 1_000_000 },

@@ -1,5 +1,6 @@
 //! Running a pipeline file: one query a streaming table.
 
+use crate::batch_read;
 use crate::explain::Explanation;
 use crate::query::StreamingQuery;
 use crate::reader::DataStreamReader;
@@ -7,10 +8,11 @@ use crate::session::Session;
 use crate::trigger::Trigger;
 use crate::writer::{DataStreamWriter, OUTPUT_OF_PROCESS};
 use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::future::BoxFuture;
 use onefold_plan::pipeline::{
-    Pipeline, StreamReference, StreamResolver, StreamingTable, parse, plan_table,
+    Pipeline, StreamRead, StreamReference, StreamResolver, StreamingTable, parse, plan_table,
 };
 use onefold_plan::stream::{StreamTable, visible_schema};
 use onefold_state::OperatorSpec;
@@ -281,19 +283,7 @@ impl StreamResolver for Resolver {
         Box::pin(async move {
             let table = match reference {
                 StreamReference::Read(read) => {
-                    let Some(format) = &read.format else {
-                        return Err(Error::invalid(format!(
-                            "line {}, column {}: read_files needs a format, for example \
-                             format => 'json'",
-                            read.place.line, read.place.column
-                        )));
-                    };
-                    let reader = self.reader(format, read.schema.clone(), &read.options);
-                    let reader = match &read.name {
-                        Some(name) => reader.name(name),
-                        None => reader,
-                    };
-                    reader.table(read.paths.clone()).await?
+                    self.reader_of(read)?.table(read.paths.clone()).await?
                 }
                 StreamReference::Table { name, place } => {
                     let key = name.to_lowercase();
@@ -315,9 +305,29 @@ impl StreamResolver for Resolver {
             Ok(Arc::new(table))
         })
     }
+
+    fn whole<'a>(&'a self, read: &'a StreamRead) -> BoxFuture<'a, Result<Arc<dyn TableProvider>>> {
+        Box::pin(async move {
+            batch_read::now(self.session.clone(), self.reader_of(read)?, read.paths.clone()).await
+        })
+    }
 }
 
 impl Resolver {
+    fn reader_of(&self, read: &StreamRead) -> Result<DataStreamReader> {
+        let Some(format) = &read.format else {
+            return Err(Error::invalid(format!(
+                "line {}, column {}: read_files needs a format, for example format => 'json'",
+                read.place.line, read.place.column
+            )));
+        };
+        let reader = self.reader(format, read.schema.clone(), &read.options);
+        Ok(match &read.name {
+            Some(name) => reader.name(name),
+            None => reader,
+        })
+    }
+
     fn new(
         session: &Session,
         done: &[PlannedTable],

@@ -12,7 +12,8 @@
 //! other source by its own name: `STREAM rate(rowsPerSecond => 10)`. `STREAM read_stream(format =>
 //! 'rate', …)` says the same, and `STREAM(name)` or `STREAM name` reads another table or view of
 //! the file. `schema`, `name`, `format` and `path` are arguments of Onefold; all others go to the
-//! source as options.
+//! source as options. `read_files(…)` without STREAM is a table: all files that are there, read
+//! anew in each batch, to be joined with a stream.
 //!
 //! A table, view or query in brackets that ends in `WATERMARK ts DELAY OF INTERVAL 10 SECONDS` has
 //! a watermark; an expression in the place of the column gets a name with `AS`. What each batch

@@ -47,3 +47,14 @@ fn the_page_of_connectors_is_what_the_tables_in_code_say() {
     let said = onefold(&["connectors", "--markdown"]).code(0).out;
     assert!(written == said, "run: onefold connectors --markdown > docs/connectors.md");
 }
+
+#[test]
+fn settings_are_listed_as_text_as_json_and_as_markdown() {
+    assert!(onefold(&["settings"]).code(0).out.contains("spark.sql.shuffle.partitions"));
+    let json = onefold(&["settings", "--json"]).code(0).json();
+    assert!(json.as_array().unwrap().iter().any(|it| it["name"] == "onefold.requireExactlyOnce"));
+    let page = crate::support::tests_folder().join("../docs/settings.md");
+    let written = std::fs::read_to_string(page).unwrap();
+    let said = onefold(&["settings", "--markdown"]).code(0).out;
+    assert!(written == said, "run: onefold settings --markdown > docs/settings.md");
+}

@@ -198,3 +198,39 @@ fn a_demo_that_is_kept_can_be_looked_at() {
     onefold(&["verify", checkpoint.to_str().unwrap()]).code(0);
     onefold(&["checkpoint", "show", checkpoint.to_str().unwrap()]).code(0);
 }
+
+#[test]
+fn a_table_beside_the_stream_is_read_anew_in_each_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).unwrap();
+    for name in ["in", "names"] {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    write(
+        "p.sql",
+        &format!(
+            "CREATE STREAMING TABLE named USING json AS SELECT s.id, n.name \
+             FROM STREAM read_files('{}', format => 'json', schema => 'id BIGINT') s \
+             LEFT JOIN read_files('{}', format => 'json', schema => 'id BIGINT, name STRING') n \
+             USING (id)",
+            path("in").display(),
+            path("names").display()
+        ),
+    );
+    let pipeline = path("p.sql").to_string_lossy().into_owned();
+    let run = || onefold(&["run", &pipeline, "--trigger", "available-now"]).code(0);
+    write("in/1.json", "{\"id\":1}\n");
+    run();
+    write("in/2.json", "{\"id\":1}\n");
+    write("names/1.json", "{\"id\":1,\"name\":\"one\"}\n");
+    run();
+    let mut rows: Vec<String> = std::fs::read_dir(path("onefold-data/named"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    rows.sort();
+    assert_eq!(rows, ["{\"id\":1,\"name\":\"one\"}\n", "{\"id\":1}\n"]);
+}

@@ -133,10 +133,13 @@ pub struct StreamingTable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// The query as sqlparser reads it. Streams stand as tables named
-    /// `__onefold_stream_0`, `__onefold_stream_1` … in the order of `streams`.
+    /// `__onefold_stream_0`, `__onefold_stream_1` … in the order of `streams`, and what is read as
+    /// a whole as `__onefold_whole_0` … in the order of `wholes`.
     pub(crate) ast: Box<datafusion::sql::sqlparser::ast::Query>,
     /// The streams.
     pub streams: Vec<StreamReference>,
+    /// `read_files(…)` without STREAM: read as a whole in each batch.
+    pub wholes: Vec<StreamRead>,
     /// Tables and queries in brackets that have a watermark.
     pub(crate) watermarked: Vec<crate::sql::watermark_clause::Watermarked>,
 }
@@ -144,7 +147,12 @@ pub struct Query {
 impl Query {
     /// Holds the place of a query that is not parsed yet.
     pub(super) fn empty() -> Self {
-        Query { ast: Box::new(crate::sql::nothing()), streams: Vec::new(), watermarked: Vec::new() }
+        Query {
+            ast: Box::new(crate::sql::nothing()),
+            streams: Vec::new(),
+            wholes: Vec::new(),
+            watermarked: Vec::new(),
+        }
     }
 }
 

@@ -325,10 +325,10 @@ impl Parser<'_> {
         if own.is_empty() {
             return Err(self.wanted("a query"));
         }
-        let (own, streams) = streams::take_out(self.sql, own)?;
+        let (own, streams, wholes) = streams::take_out(self.sql, own)?;
         let (mut ast, watermarked) = watermarked_query(self.sql, own, streams::TABLE)?;
         streams::name_tables(&mut ast, &streams);
-        Ok(Query { ast, streams, watermarked })
+        Ok(Query { ast, streams, wholes, watermarked })
     }
 }
 

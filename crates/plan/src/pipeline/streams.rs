@@ -1,4 +1,4 @@
-//! Takes `STREAM …` out of a query's tokens, so that sqlparser can read the rest.
+//! Takes `STREAM …` and `read_files(…)` out of a query's tokens, so that sqlparser can read the rest.
 
 use super::ast::{Place, StreamRead, StreamReference};
 use super::parse::Parser;
@@ -17,14 +17,20 @@ pub(super) fn table_name(place: usize) -> String {
     format!("{TABLE}{place}")
 }
 
-/// Replaces each stream by a table name.
-pub(super) fn take_out(
-    sql: &str,
-    tokens: Vec<TokenWithSpan>,
-) -> Result<(Vec<TokenWithSpan>, Vec<StreamReference>)> {
+/// The name under which the files number `place` that are read as a whole stand in the query.
+pub(super) fn whole_name(place: usize) -> String {
+    format!("__onefold_whole_{place}")
+}
+
+/// What is left of a query, its streams, and the files that it reads as a whole.
+type TakenOut = (Vec<TokenWithSpan>, Vec<StreamReference>, Vec<StreamRead>);
+
+/// Replaces each stream, and each `read_files(…)` without STREAM, by a table name.
+pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut> {
     let mut parser = Parser { sql, tokens, at: 0 };
     let mut rest = Vec::with_capacity(parser.tokens.len());
     let mut streams = Vec::new();
+    let mut wholes = Vec::new();
     // Whether we stand among the tables of a FROM, for each open bracket.
     let mut among_tables = vec![false];
     let mut expects_table = false;
@@ -39,17 +45,19 @@ pub(super) fn take_out(
             continue;
         }
         if expects_table && reads_once(&parser) {
-            return Err(error_at(
-                sql,
-                token.span.start,
-                "a streaming table reads streams: write STREAM before read_files(…)",
-            ));
+            let place = parser.place();
+            let name = parser.dotted("read_files")?;
+            wholes.push(read(&mut parser, &name, place)?);
+            let name = Token::make_word(&whole_name(wholes.len() - 1), Some('`'));
+            rest.push(token_at(name, token.span));
+            expects_table = false;
+            continue;
         }
         expects_table = track(&token.token, &mut among_tables, expects_table);
         rest.push(token);
         parser.advance();
     }
-    Ok((rest, streams))
+    Ok((rest, streams, wholes))
 }
 
 /// Whether a table may follow this token.

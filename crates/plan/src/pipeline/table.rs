@@ -1,12 +1,15 @@
 //! The plan of a table's query.
 
-use super::ast::{Pipeline, Place, Query, Statement, StreamReference, StreamingTable, View};
-use super::streams::table_name;
+use super::ast::{
+    Pipeline, Place, Query, Statement, StreamRead, StreamReference, StreamingTable, View,
+};
+use super::streams::{table_name, whole_name};
 use crate::failure;
 use crate::schema::{COMMENT, type_name};
 use crate::sql::{self, Tables, watermark_clause};
-use crate::stream::StreamTable;
+use crate::stream::{StreamTable, is_streaming};
 use arrow::datatypes::Schema;
+use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
@@ -33,6 +36,13 @@ pub trait StreamResolver: Send + Sync {
         &'a self,
         reference: &'a StreamReference,
     ) -> BoxFuture<'a, Result<Arc<StreamTable>>>;
+
+    /// The table for a `read_files(…)` without STREAM: all that is there, looked up anew in each
+    /// batch.
+    ///
+    /// # Errors
+    /// Whatever defining the source returns.
+    fn whole<'a>(&'a self, read: &'a StreamRead) -> BoxFuture<'a, Result<Arc<dyn TableProvider>>>;
 }
 
 /// Plans the query of one table of a pipeline: views are put in, streams come from the resolver,
@@ -50,6 +60,7 @@ pub async fn plan_table(
     let mut planner = Planner { context, pipeline, resolver, views: BTreeMap::new() };
     let open = &mut vec![table.name.to_lowercase()];
     let plan = planner.query(&table.query, open).await;
+    let plan = plan.and_then(|plan| check_stream(plan, &table.query));
     let plan = plan.and_then(|plan| match &table.columns {
         Some(columns) => declared(plan, columns),
         None => Ok(plan),
@@ -101,6 +112,10 @@ impl Planner<'_> {
             for (place, reference) in query.streams.iter().enumerate() {
                 let source = self.stream(reference, open).await?;
                 tables.insert(&table_name(place), source);
+            }
+            for (place, read) in query.wholes.iter().enumerate() {
+                let table = self.resolver.whole(read).await?;
+                tables.insert(&whole_name(place), provider_as_source(table));
             }
             let own = sql::relations(&query.ast).iter().map(sql::object_name).collect::<Vec<_>>();
             for name in own.into_iter().chain(watermark_clause::names(&query.watermarked)) {
@@ -217,6 +232,17 @@ fn declared(plan: LogicalPlan, columns: &Schema) -> Result<LogicalPlan> {
     }
     let plan = LogicalPlanBuilder::from(plan).project(projection);
     plan.and_then(LogicalPlanBuilder::build).map_err(failure::planning)
+}
+
+/// A streaming table reads a stream; without one it would write the same again in each batch.
+fn check_stream(plan: LogicalPlan, query: &Query) -> Result<LogicalPlan> {
+    let Some(read) = query.wholes.first().filter(|_| !is_streaming(&plan)) else {
+        return Ok(plan);
+    };
+    Err(Error::invalid(format!(
+        "line {}, column {}: a streaming table reads a stream: write STREAM before read_files(…)",
+        read.place.line, read.place.column
+    )))
 }
 
 fn check_partitions(plan: LogicalPlan, partition_by: &[String]) -> Result<LogicalPlan> {

@@ -1,10 +1,11 @@
 use crate::memory::{Memory, batch, context, instantiate, pretty, run, users, users_with_metadata};
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use onefold_connector::OutputMode;
 use onefold_plan::pipeline::{
-    Pipeline, Statement, StreamReference, StreamResolver, parse, plan_table,
+    Pipeline, Statement, StreamRead, StreamReference, StreamResolver, parse, plan_table,
 };
 use onefold_plan::schema::schema_ddl;
 use onefold_plan::stream::{StreamTable, StreamingPlan};
@@ -106,6 +107,14 @@ impl StreamResolver for Resolver {
         };
         async move { Ok(self.source.table(name.as_deref())) }.boxed()
     }
+
+    fn whole<'a>(&'a self, read: &'a StreamRead) -> BoxFuture<'a, Result<Arc<dyn TableProvider>>> {
+        async move {
+            let schema = read.schema.clone().unwrap();
+            Ok(Arc::new(MemTable::try_new(schema, vec![vec![]]).unwrap()) as Arc<_>)
+        }
+        .boxed()
+    }
 }
 
 async fn planned(
@@ -200,10 +209,6 @@ fn errors_of_parsing_show_the_line_with_a_caret() {
         ("CREATE STREAMING TABLE t (id WRONG) AS SELECT 1", "line 1, column 30: there is no type"),
         ("CREATE STREAMING TABLE t AS SELECT 1; CREATE STREAMING TABLE T AS SELECT 1", "is taken"),
         (
-            "CREATE STREAMING TABLE t AS SELECT * FROM read_files('/in')",
-            "write STREAM before read_files",
-        ),
-        (
             "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('/in', schema => 'a X')",
             "column 78: schema, line 1, column 3",
         ),
@@ -220,6 +225,24 @@ fn errors_of_parsing_show_the_line_with_a_caret() {
         assert!(error.contains(wanted), "{text}: {error}");
         assert!(error.contains('^'), "{text}: {error}");
     }
+}
+
+#[tokio::test]
+async fn files_without_stream_are_a_table_and_never_the_only_one() {
+    let context = context();
+    let resolver = Resolver::new(Memory::new(vec![vec![users_with_metadata(0, 3)]]));
+    let files = "read_files('/d', format => 'json', schema => 'id BIGINT, n STRING')";
+    let join = format!(
+        "CREATE STREAMING TABLE t AS SELECT u.id, d.n FROM STREAM(users) u JOIN {files} d USING (id)"
+    );
+    let plan = planned(&context, &parse(&join).unwrap(), &resolver, 0).await.unwrap();
+    assert_eq!(schema_ddl(&plan.schema()), "id BIGINT, n STRING");
+    assert_eq!(plan.sources().len(), 1);
+    let alone = format!("CREATE STREAMING TABLE t AS\n SELECT * FROM {files}");
+    let error = planned(&context, &parse(&alone).unwrap(), &resolver, 0).await.err().unwrap();
+    let wanted =
+        "line 2, column 16: a streaming table reads a stream: write STREAM before read_files";
+    assert!(error.to_string().contains(wanted), "{error}");
 }
 
 #[test]
