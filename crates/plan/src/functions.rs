@@ -11,6 +11,8 @@ mod cast;
 mod clock;
 mod concat;
 mod datetime;
+mod extremes;
+pub(crate) mod floats;
 mod json;
 mod operators;
 mod pattern;
@@ -48,7 +50,11 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }
+    for function in extremes::functions() {
+        state.register_udaf(function).map_err(failure::planning)?;
+    }
     state.register_udaf(sum::function()).map_err(failure::planning)?;
+    floats::register(&mut *state)?;
     Ok(())
 }
 

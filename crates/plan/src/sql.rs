@@ -22,12 +22,14 @@ pub(crate) mod watermark_clause;
 mod window_names;
 
 use crate::failure;
+use crate::functions::floats;
 use crate::stream::{HIDDEN, hidden};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::FieldMetadata;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
@@ -182,7 +184,21 @@ pub(crate) fn plan(
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let plan =
         planner.sql_statement_to_plan(ast::Statement::Query(query)).map_err(failure::planning)?;
-    show_named(plan).map_err(failure::planning)
+    show_named(plan).and_then(sort_floats).map_err(failure::planning)
+}
+
+/// Sorts floats as Spark does: NaN after all numbers, zeros as equal.
+fn sort_floats(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let sorted = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Sort(mut sort) = node else { return Ok(Transformed::no(node)) };
+        for key in &mut sort.expr {
+            if key.expr.get_type(sort.input.schema()).is_ok_and(|it| floats::has_floats(&it)) {
+                key.expr = floats::in_order(std::mem::take(&mut key.expr));
+            }
+        }
+        Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+    })?;
+    Ok(sorted.data)
 }
 
 /// Hidden columns in the result were named, since wildcards leave them out.

@@ -11,6 +11,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
+use onefold_operators::normalise;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -48,7 +49,8 @@ enum Extreme {
 }
 
 /// `min_by(value, order)` and `max_by(value, order)`: the value of the row whose order is the least
-/// or the greatest. Rows without an order do not count; of equal ones a later row counts.
+/// or the greatest. Rows without an order do not count; of equal ones a later row counts. NaN is the
+/// largest number, and zeros are equal whatever their sign.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct By {
     kind: Extreme,
@@ -133,6 +135,7 @@ impl Accumulator for ByAccumulator {
         let [values, orders] = columns else {
             return Err(DataFusionError::Internal("min_by and max_by have two parts".to_owned()));
         };
+        let orders = &normalise(orders)?;
         let compare = make_comparator(orders.as_ref(), orders.as_ref(), SortOptions::default())?;
         let mut best: Option<usize> = None;
         for row in (0..orders.len()).filter(|row| !orders.is_null(*row)) {

@@ -47,6 +47,22 @@ const CASES: &[(&str, &str, &str)] = &[
     ("3 IN (1, 2, 3)", "true", "BOOLEAN"),
     ("CASE WHEN 1 > 2 THEN 1 ELSE 0 END", "0", "INT"),
     ("DATE '2026-01-31' + 1", "2026-02-01", "DATE"),
+    // One NaN, above all numbers.
+    ("greatest(CAST('Infinity' AS DOUBLE) - CAST('Infinity' AS DOUBLE), 1D)", "NaN", "DOUBLE"),
+    ("least(CAST('Infinity' AS DOUBLE) - CAST('Infinity' AS DOUBLE), 1D)", "1.0", "DOUBLE"),
+    ("greatest(CAST('NaN' AS DOUBLE), NULL, 1D)", "NaN", "DOUBLE"),
+    (
+        "array_max(array(CAST('Infinity' AS DOUBLE) - CAST('Infinity' AS DOUBLE), 1D))",
+        "NaN",
+        "DOUBLE",
+    ),
+    (
+        "array_min(array(CAST('Infinity' AS DOUBLE) - CAST('Infinity' AS DOUBLE), 1D))",
+        "1.0",
+        "DOUBLE",
+    ),
+    ("greatest(1, 3, 2)", "3", "INT"),
+    ("array_max(array(1, 3, 2))", "3", "INT"),
     // Casts.
     ("CAST('12' AS INT)", "12", "INT"),
     ("' 12 '::BIGINT", "12", "BIGINT"),

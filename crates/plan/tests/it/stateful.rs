@@ -15,6 +15,7 @@ use onefold_types::{BatchId, OffsetRange};
 use std::sync::Arc;
 
 mod dedup;
+mod floats;
 mod frames;
 mod joins;
 mod rules;
