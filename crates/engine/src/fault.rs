@@ -2,6 +2,7 @@
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use onefold_plan::speech::in_sql;
 use onefold_types::{Error, ErrorKind};
 use std::error::Error as StdError;
 
@@ -13,8 +14,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
     }
     let kind = kind_of(&error);
     let text = error.strip_backtrace();
-    let first_line = text.lines().next().unwrap_or("no text").to_owned();
-    Error::new(kind, first_line)
+    Error::new(kind, in_sql(text.lines().next().unwrap_or("no text")))
 }
 
 fn kind_of(error: &DataFusionError) -> ErrorKind {

@@ -5,6 +5,7 @@ use crate::progress::StreamingQueryProgress;
 use crate::session::Session;
 use crate::status::{StreamingQueryException, StreamingQueryStatus};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use onefold_plan::speech::in_sql;
 use onefold_types::{Error, QueryId, Result, RunId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -121,7 +122,7 @@ impl QueryShared {
             run_id: self.run_id,
             name: self.name.clone(),
             kind: error.kind(),
-            message: error.chain(),
+            message: in_sql(&error.chain()),
         }
     }
 

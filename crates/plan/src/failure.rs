@@ -21,7 +21,8 @@ pub(crate) fn planning(error: DataFusionError) -> Error {
     }
 }
 
-/// The sentence of the innermost error, without DataFusion's category and backtrace.
+/// The sentence of the innermost error in the user's words, without DataFusion's category and
+/// backtrace.
 pub(crate) fn sentence(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::Plan(text)
@@ -32,7 +33,8 @@ pub(crate) fn sentence(error: &DataFusionError) -> String {
         other => other.to_string(),
     };
     let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default();
-    let text = text.trim().trim_end_matches('.');
+    let text = crate::speech::sentence(text.trim());
+    let text = text.trim_end_matches('.');
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
         // An acronym or a name stays as it is.

@@ -15,5 +15,6 @@ pub mod functions;
 mod interval;
 pub mod pipeline;
 pub mod schema;
+pub mod speech;
 pub mod sql;
 pub mod stream;
