@@ -81,7 +81,8 @@ impl PipelineFile {
     /// Names the file where the text of the error points into it.
     fn failure(&self, error: Error) -> Failure {
         if error.to_string().starts_with("line ") {
-            return Failure::usage(format!("{}, {}", self.path.display(), error.chain()));
+            let text = format!("{}, {}", self.path.display(), error.chain());
+            return Error::new(error.kind(), text).into();
         }
         error.into()
     }

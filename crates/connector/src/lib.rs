@@ -22,6 +22,6 @@ pub use sink::{
     SinkRequest, SinkSpec, StagedOutput,
 };
 pub use source::{
-    Defining, LatestOffset, ReadLimit, ScanRequest, Source, SourceContext, SourceDefinition,
-    SourceRequest, SourceSpec,
+    Defining, LatestOffset, Overlap, ReadLimit, ScanRequest, Source, SourceContext,
+    SourceDefinition, SourceRequest, SourceSpec,
 };

@@ -7,7 +7,7 @@ use datafusion::catalog::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::Expr;
 use futures::future::BoxFuture;
-use onefold_storage::Store;
+use onefold_storage::{Place, Store};
 use onefold_types::{BatchId, NamesOnly, Offset, OffsetRange, QueryId, Replay, Result};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -51,15 +51,39 @@ pub trait SourceDefinition: Debug + Send + Sync {
     fn replay(&self) -> Replay;
     /// Spark's description, as in progress: `FileStreamSource[file:/data/in]`.
     fn description(&self) -> String;
-    /// Folders that the source reads, as URLs, so that a sink into one of them can be refused.
+    /// Folders that the source reads, as URLs.
     fn folders(&self) -> Vec<String> {
         Vec::new()
+    }
+    /// How a folder that a query writes lies to what the source reads, so that a query which would
+    /// read what it writes can be refused. `None` when they have nothing in common.
+    ///
+    /// # Errors
+    /// Unavailable, when the disk does not say where a path leads.
+    fn overlap(&self, place: &Place) -> Result<Option<Overlap>> {
+        for folder in self.folders() {
+            let input = Place::find(&folder)?;
+            if place.below(&input).is_some() || input.below(place).is_some() {
+                return Ok(Some(Overlap { input: input.to_string(), hidden: false }));
+            }
+        }
+        Ok(None)
     }
     /// Opens it for one query and adopts what the checkpoint says.
     ///
     /// # Errors
     /// Corrupt, when the source's own log in the checkpoint does not fit the intents.
     async fn open(&self, context: SourceContext) -> Result<Arc<dyn Source>>;
+}
+
+/// A folder lies in what a source reads, or the other way round, or both are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    /// What the source reads, to be named in an error.
+    pub input: String,
+    /// The folder lies below the input under a name that the source leaves out (`_x`, `.x`): what
+    /// is in it is never read.
+    pub hidden: bool,
 }
 
 /// What a source gets of the query that opens it.

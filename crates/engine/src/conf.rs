@@ -49,7 +49,7 @@ pub static SETTINGS: &[OptionSpec] = &[
     OptionSpec::new(
         "spark.sql.streaming.stopActiveRunOnRestart",
         OptionKind::Bool,
-        "whether a query that starts stops its own older run in this session",
+        "whether a query that starts stops its own older run in this process",
     )
     .default("true"),
     OptionSpec::new(

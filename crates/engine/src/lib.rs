@@ -56,7 +56,7 @@ pub use reader::DataStreamReader;
 pub use session::{Connectors, Session, SessionBuilder};
 pub use status::{StreamingQueryException, StreamingQueryStatus};
 pub use stores::StoreOpener;
-pub use streams::StreamingQueryManager;
+pub use streams::{Process, StreamingQueryManager};
 pub use timer::{SystemTimer, Timer};
 pub use trigger::Trigger;
 pub use writer::{DataStreamWriter, WRITER_OPTIONS};

@@ -1,5 +1,7 @@
 //! Running a pipeline file: one query a streaming table.
 
+mod apart;
+
 use crate::batch_read;
 use crate::explain::Explanation;
 use crate::query::StreamingQuery;
@@ -46,11 +48,13 @@ pub fn start(
     options: &PipelineOptions,
 ) -> Result<Vec<StreamingQuery>> {
     let planned = plan(session, text, options, true)?;
+    let writers = writers(&planned, session, options)?;
     let mut running: BTreeMap<String, StreamingQuery> = BTreeMap::new();
     let mut queries = Vec::with_capacity(planned.len());
-    for table in planned {
-        let started = wait_for(&table, &running, options.trigger)
-            .and_then(|()| table.writer(session, options)?.start_default());
+    for (table, (_, writer)) in planned.iter().zip(writers) {
+        let started = wait_for(table, &running, options.trigger)
+            .and_then(|()| writer.start_default())
+            .and_then(|query| of_its_own(table, query, &running));
         match started {
             Ok(query) => {
                 running.insert(table.key(), query.clone());
@@ -79,7 +83,43 @@ pub fn explain(
     options: &PipelineOptions,
 ) -> Result<Vec<Explanation>> {
     let planned = plan(session, text, options, false)?;
-    planned.iter().map(|table| table.writer(session, options)?.explain()).collect()
+    let writers = writers(&planned, session, options)?;
+    writers.iter().map(|(_, writer)| writer.explain()).collect()
+}
+
+/// The queries of all tables, checked against each other.
+fn writers<'a>(
+    planned: &'a [PlannedTable],
+    session: &Session,
+    options: &PipelineOptions,
+) -> Result<Vec<(&'a StreamingTable, DataStreamWriter)>> {
+    let writer = |it: &'a PlannedTable| Ok((&it.table, it.writer(session, options)?));
+    let writers = planned.iter().map(writer).collect::<Result<Vec<_>>>()?;
+    apart::check(&writers)?;
+    Ok(writers)
+}
+
+/// Two tables with one checkpoint are one query, and the later one has stopped the earlier one: also
+/// where the folders do not look like one.
+fn of_its_own(
+    table: &PlannedTable,
+    query: StreamingQuery,
+    running: &BTreeMap<String, StreamingQuery>,
+) -> Result<StreamingQuery> {
+    let Some((other, _)) = running.iter().find(|(_, other)| other.id() == query.id()) else {
+        return Ok(query);
+    };
+    if let Err(error) = query.stop() {
+        tracing::warn!("{}", error.chain());
+    }
+    let StreamingTable { name, place, .. } = &table.table;
+    Err(Error::invalid(format!(
+        "line {}, column {}: tables `{name}` and `{other}` have one checkpoint, that of query {}; \
+         give each its own by OPTIONS ('checkpointLocation' = '…')",
+        place.line,
+        place.column,
+        query.id()
+    )))
 }
 
 /// A table of a pipeline with what its query's operators keep.
@@ -199,6 +239,7 @@ fn plan(
     let pipeline = Arc::new(parse(text)?);
     let mut done: Vec<PlannedTable> = Vec::new();
     let mut open: VecDeque<StreamingTable> = pipeline.tables().cloned().collect();
+    open.iter().try_for_each(apart::check_clauses)?;
     if open.is_empty() {
         return Err(Error::invalid("the file has no CREATE STREAMING TABLE, so nothing would run"));
     }

@@ -7,6 +7,7 @@
 
 mod batch;
 pub(crate) mod definition;
+pub(crate) mod folders;
 mod halt;
 mod launch;
 mod operators;

@@ -6,7 +6,7 @@ use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::reader::DataStreamReader;
 use crate::stores::StoreOpener;
-use crate::streams::{StreamingQueryManager, Streams};
+use crate::streams::{Process, StreamingQueryManager, Streams};
 use crate::tasks::Tasks;
 use crate::timer::{SystemTimer, Timer};
 use datafusion::common::TableReference;
@@ -55,6 +55,7 @@ pub struct SessionBuilder {
     stores: StoreOpener,
     threads: Option<usize>,
     timer: Arc<dyn Timer>,
+    process: Process,
 }
 
 impl SessionBuilder {
@@ -86,6 +87,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Another process than this one (tests): what runs in this one is not seen.
+    #[must_use]
+    pub fn process(mut self, process: Process) -> Self {
+        self.process = process;
+        self
+    }
+
     /// The session.
     ///
     /// # Errors
@@ -103,7 +111,7 @@ impl SessionBuilder {
             conf,
             context,
             stores: self.stores,
-            streams: Arc::new(Streams::new()),
+            streams: Arc::new(Streams::new(self.process)),
             state_budget,
             tasks: Tasks::new(self.threads.unwrap_or(processors))?,
             timer: self.timer,
@@ -146,6 +154,7 @@ impl Session {
             stores: crate::stores::default_opener(),
             threads: None,
             timer: Arc::new(SystemTimer),
+            process: Process::this(),
         }
     }
 

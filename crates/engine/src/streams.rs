@@ -2,9 +2,9 @@
 
 use crate::listener::{ListenerBus, ListenerId, StreamingQueryListener};
 use crate::query::{QueryShared, StreamingQuery};
-use crate::session::Session;
+use crate::session::{Session, SessionInner};
 use onefold_types::{Error, QueryId, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -14,8 +14,61 @@ pub struct StreamingQueryManager {
     session: Session,
 }
 
+/// The queries that run in this process, of all its sessions: two drivers of one checkpoint are found
+/// here before they meet there. All sessions share one, but those of tests that stand for several
+/// processes.
+#[derive(Clone, Default)]
+pub struct Process {
+    active: Arc<Mutex<Vec<Active>>>,
+}
+
+/// A query that runs, and its session.
+struct Active {
+    query: Arc<QueryShared>,
+    session: Weak<SessionInner>,
+}
+
+impl Process {
+    /// The one that this program is.
+    #[must_use]
+    pub fn this() -> Process {
+        static THIS: LazyLock<Process> = LazyLock::new(Process::default);
+        THIS.clone()
+    }
+
+    fn active(&self) -> MutexGuard<'_, Vec<Active>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a query in; the run that has its id, when there is one.
+    fn register(&self, query: &Arc<QueryShared>, session: &Session) -> Result<(), StreamingQuery> {
+        let mut active = self.active();
+        // A session that is gone took its queries with it.
+        active.retain(|it| it.session.strong_count() > 0);
+        let other = active.iter().find(|it| it.query.id == query.id);
+        let other = other.and_then(|it| Some((it.session.upgrade()?, Arc::clone(&it.query))));
+        if let Some((inner, shared)) = other {
+            return Err(StreamingQuery { session: Session { inner }, shared });
+        }
+        let session = Arc::downgrade(&session.inner);
+        active.push(Active { query: Arc::clone(query), session });
+        Ok(())
+    }
+
+    fn deregister(&self, query: &QueryShared) {
+        self.active().retain(|it| it.query.run_id != query.run_id);
+    }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("queries", &self.active().len()).finish()
+    }
+}
+
 /// The registry behind it.
 pub(crate) struct Streams {
+    process: Process,
     active: Mutex<Vec<Arc<QueryShared>>>,
     ended: watch::Sender<Ended>,
     pub(crate) listeners: ListenerBus,
@@ -29,8 +82,9 @@ struct Ended {
 }
 
 impl Streams {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(process: Process) -> Self {
         Streams {
+            process,
             active: Mutex::default(),
             ended: watch::Sender::new(Ended::default()),
             listeners: ListenerBus::new(),
@@ -44,15 +98,19 @@ impl Streams {
     /// Takes a query in.
     ///
     /// # Errors
-    /// Invalid, when its name is taken; the run that has its id, when there is one.
-    pub(crate) fn register(&self, query: &Arc<QueryShared>) -> Result<(), Taken> {
+    /// Invalid, when its name is taken; the run that has its id, in whatever session of the process,
+    /// when there is one.
+    pub(crate) fn register(
+        &self,
+        query: &Arc<QueryShared>,
+        session: &Session,
+    ) -> Result<(), Taken> {
+        self.process.register(query, session).map_err(|other| Taken::Id(Box::new(other)))?;
         let mut active = self.active();
-        if let Some(other) = active.iter().find(|other| other.id == query.id) {
-            return Err(Taken::Id(Arc::clone(other)));
-        }
         if let Some(name) = &query.name
             && active.iter().any(|other| other.name.as_ref() == Some(name))
         {
+            self.process.deregister(query);
             return Err(Taken::Name(Error::invalid(format!(
                 "a query named `{name}` runs already in this session; stop it or choose another \
                  name"
@@ -65,6 +123,7 @@ impl Streams {
     /// Lets a query go that ended, or that never began.
     pub(crate) fn deregister(&self, query: &QueryShared, error: Option<&Error>, began: bool) {
         self.active().retain(|other| other.run_id != query.run_id);
+        self.process.deregister(query);
         if !began {
             return;
         }
@@ -80,7 +139,7 @@ impl Streams {
 /// Why a query cannot be taken in.
 pub(crate) enum Taken {
     /// Another run of the same query is active.
-    Id(Arc<QueryShared>),
+    Id(Box<StreamingQuery>),
     /// Another query has the name.
     Name(Error),
 }

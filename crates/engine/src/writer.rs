@@ -9,7 +9,7 @@ use crate::reader::names;
 use crate::run::definition::{
     CheckpointPlace, QueryDefinition, SinkRecord, explanation, guarantee,
 };
-use crate::run::launch;
+use crate::run::{folders, launch};
 use crate::session::Session;
 use crate::table_location;
 use crate::trigger::Trigger;
@@ -217,6 +217,7 @@ impl DataStreamWriter {
             Location::Given(location) => (location.clone(), true),
             Location::Temporary => ("a temporary folder".to_owned(), false),
         };
+        folders::check(&described.plan, described.sink.as_ref(), kept.then_some(url.as_str()))?;
         let report = guarantee(&described.plan, described.sink.as_ref(), &url, kept);
         let operators = described.plan.operators(&self.session.inner.context.state())?;
         Ok(explanation(described.name.take(), &described.plan, &operators, report))
@@ -231,6 +232,16 @@ impl DataStreamWriter {
             Location::Temporary => None,
         };
         Ok((checkpoint, operators))
+    }
+
+    /// What the query reads, where it writes, and its checkpoint if that outlives it.
+    pub(crate) fn folders(&self) -> Result<Folders> {
+        let described = self.clone().described()?;
+        let checkpoint = match described.checkpoint_location(&self.session)? {
+            Location::Given(location) => Some(location),
+            Location::Temporary => None,
+        };
+        Ok((described.plan, described.sink, checkpoint))
     }
 
     fn define(self) -> Result<QueryDefinition> {
@@ -336,6 +347,9 @@ impl DataStreamWriter {
         })
     }
 }
+
+/// What a query reads, its sink, and the folder of its checkpoint.
+type Folders = (Arc<StreamingPlan>, Arc<dyn SinkDefinition>, Option<String>);
 
 /// What needs no checkpoint of a query's definition.
 struct Described {

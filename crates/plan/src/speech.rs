@@ -29,7 +29,7 @@ static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 static STAND_IN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"\b(?:__onefold_(stream|watermark|window)_(\d+)|onefold_frame)(\.)?").ok()
+    Regex::new(r"\b(?:__onefold_(stream|watermark|window|whole)_(\d+)|onefold_frame)(\.)?").ok()
 });
 
 static NUMERIC: LazyLock<Option<Regex>> =
@@ -254,7 +254,7 @@ mod tests {
         for (text, wanted) in [
             ("'__onefold_stream_0.name' or __onefold_stream_12.x", "'name' or x"),
             ("TableScan: __onefold_stream_0", "TableScan: stream_0"),
-            ("__onefold_watermark_1.ts", "ts"),
+            ("__onefold_watermark_1.ts = __onefold_whole_0.ts", "ts = ts"),
             ("__onefold_window_1.start, __onefold_window_2", "window.start, window"),
             ("sum(onefold_frame.x)", "sum(x)"),
         ] {

@@ -10,6 +10,7 @@
 )]
 
 mod copies;
+mod folders;
 mod golden;
 mod lists;
 mod looking;

@@ -1,13 +1,14 @@
 //! A file source as part of a query: checks what the user asked for and finds the schema.
 
 mod content;
+mod overlap;
 mod places;
 
 use super::clean::Cleaner;
 use super::formats::{Formats, Reading};
 use super::input::Tolerance;
 use super::json_scan::Leniency;
-use super::listing::{Places, expand, has_glob};
+use super::listing::{Places, has_glob};
 use super::note::ChosenFile;
 use super::partitions;
 use super::reader::{FormatReader, Wanted};
@@ -20,8 +21,9 @@ use async_trait::async_trait;
 use content::{check_columns, given_columns, leniency, reader};
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{
-    Options, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
+    Options, Overlap, ScanRequest, Source, SourceContext, SourceDefinition, SourceRequest,
 };
+use onefold_storage::Place;
 use onefold_types::{Error, Replay, Result};
 use places::{base_of, local_place, places};
 use std::collections::{BTreeMap, HashMap};
@@ -190,20 +192,15 @@ impl Definition {
                 bucket.start()
             ));
         }
-        let folder = PathBuf::from(local_place(folder, "sourceArchiveDir")?);
-        for pattern in &self.places.patterns {
-            for root in expand(pattern)? {
-                if folder.starts_with(&root) || root.starts_with(&folder) {
-                    return invalid(format!(
-                        "sourceArchiveDir {} and the source {} lie in one another; archive \
-                         elsewhere",
-                        folder.display(),
-                        root.display()
-                    ));
-                }
-            }
+        let path = PathBuf::from(local_place(folder, "sourceArchiveDir")?);
+        let archive = Place::find(folder)?;
+        if let Some(Overlap { input, .. }) = overlap::find(&self.places, &archive)? {
+            return invalid(format!(
+                "sourceArchiveDir {archive} and the source {input} lie in one another; archive \
+                 elsewhere"
+            ));
         }
-        Ok(Cleaner::Archive(folder))
+        Ok(Cleaner::Archive(path))
     }
 
     /// The plan that reads these files.
@@ -320,6 +317,10 @@ impl SourceDefinition for Definition {
                 self.places.uri(&plain.collect::<Vec<_>>().join("/"))
             })
             .collect()
+    }
+
+    fn overlap(&self, place: &Place) -> Result<Option<Overlap>> {
+        overlap::find(&self.places, place)
     }
 
     async fn open(&self, context: SourceContext) -> Result<Arc<dyn Source>> {

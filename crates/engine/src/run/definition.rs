@@ -1,11 +1,13 @@
 //! Everything that is fixed about a query before it runs.
 
+use super::folders;
 use crate::conf::Conf;
 use crate::explain::{
     Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,
 };
 use crate::trigger::Trigger;
 use onefold_connector::{OutputMode, SinkDefinition};
+use onefold_plan::speech::plan_in_sql;
 use onefold_plan::stream::StreamingPlan;
 use onefold_state::OperatorSpec;
 use onefold_storage::Store;
@@ -101,31 +103,12 @@ impl QueryDefinition {
     }
 
     /// # Errors
-    /// Invalid, when the sink writes where a source reads: the query would feed itself.
+    /// Invalid, when the query would read what it writes.
     pub(crate) fn check_folders(&self) -> Result<()> {
-        let Some(out) = self.sink.folder() else { return Ok(()) };
-        for source in self.plan.sources() {
-            for folder in source.definition.folders() {
-                if within(&out, &folder) || within(&folder, &out) {
-                    return Err(Error::invalid(format!(
-                        "the output folder {out} and the input folder {folder} lie within each \
-                         other, so that the query would read what it writes; choose another \
-                         output folder"
-                    )));
-                }
-            }
-        }
-        Ok(())
+        let kept = self.checkpoint.temporary.is_none();
+        let checkpoint = kept.then(|| self.checkpoint.store.url());
+        folders::check(&self.plan, self.sink.as_ref(), checkpoint)
     }
-}
-
-/// Whether `inner` is `outer` or lies below it; both are URLs of folders.
-fn within(inner: &str, outer: &str) -> bool {
-    let outer = outer.trim_end_matches('/');
-    inner
-        .trim_end_matches('/')
-        .strip_prefix(outer)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 pub(crate) fn guarantee(
@@ -156,23 +139,10 @@ pub(crate) fn explanation(
 ) -> Explanation {
     Explanation {
         name,
-        logical_plan: plan.logical_plan().display_indent().to_string(),
+        logical_plan: plan_in_sql(&plan.logical_plan().display_indent().to_string()),
         physical_plan: None,
         state: operators.iter().map(StateExplanation::of).collect(),
         warnings: plan.warnings().to_vec(),
         guarantee,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::within;
-
-    #[test]
-    fn a_folder_lies_within_itself_and_its_parents_only() {
-        assert!(within("file:///a/b", "file:///a/b/"));
-        assert!(within("file:///a/b/c", "file:///a/b"));
-        assert!(!within("file:///a/bc", "file:///a/b"));
-        assert!(!within("file:///a", "file:///a/b"));
     }
 }

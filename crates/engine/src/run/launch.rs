@@ -149,23 +149,27 @@ fn register(
     query: &Arc<QueryShared>,
 ) -> Result<()> {
     loop {
-        match session.inner.streams.register(query) {
+        match session.inner.streams.register(query, session) {
             Ok(()) => return Ok(()),
             Err(Taken::Name(error)) => return Err(error),
             Err(Taken::Id(older)) => {
                 if !definition.conf.flag("spark.sql.streaming.stopActiveRunOnRestart") {
                     return Err(Error::invalid(format!(
-                        "query {} runs already in this session (run {}); stop it first, or set \
-                         spark.sql.streaming.stopActiveRunOnRestart",
-                        older.id, older.run_id
+                        "another query with same id is already active in this process: query {}, \
+                         run {}{}, has the checkpoint {}; stop that run first, choose another \
+                         checkpointLocation, or set spark.sql.streaming.stopActiveRunOnRestart",
+                        older.id(),
+                        older.run_id(),
+                        older.name().map(|name| format!(", `{name}`")).unwrap_or_default(),
+                        definition.checkpoint.store.url()
                     )));
                 }
                 tracing::warn!(
                     "query {} starts anew: its run {} is stopped",
-                    older.id,
-                    older.run_id
+                    older.id(),
+                    older.run_id()
                 );
-                StreamingQuery { session: session.clone(), shared: older }.stop()?;
+                older.stop()?;
             }
         }
     }

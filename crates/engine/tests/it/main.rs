@@ -10,6 +10,7 @@
 )]
 
 mod crashes;
+mod handles;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod queries;

@@ -12,7 +12,7 @@ use onefold_connector::{
     Attempt, Clock, Fence, LatestOffset, ReadLimit, RowStream, ScanRequest, Sink, SinkContext,
     SinkDefinition, Source, SourceContext, SourceDefinition, StagedOutput,
 };
-use onefold_engine::{Connectors, DataFrame, DataStreamWriter, Session, Timer, Trigger};
+use onefold_engine::{Connectors, DataFrame, DataStreamWriter, Process, Session, Timer, Trigger};
 use onefold_storage::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};
 use onefold_types::{
     BatchId, ContentHash, Delivery, Error, Mark, Offset, OffsetRange, Published, Replay, Result,
@@ -370,6 +370,10 @@ pub struct Shelves {
     pub tells_totals: bool,
     pub keeps_marks: bool,
     pub folder: Option<String>,
+    /// Why it takes no rows of this query, if it does not.
+    pub refuses: Option<String>,
+    /// How often it was opened.
+    pub opened: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -391,7 +395,11 @@ impl SinkDefinition for Shelves {
     }
 
     async fn open(&self, _context: SinkContext) -> Result<Arc<dyn Sink>> {
+        self.opened.fetch_add(1, Ordering::SeqCst);
         self.faults.alive()?;
+        if let Some(why) = &self.refuses {
+            return Err(Error::invalid(why.clone()));
+        }
         Ok(Arc::new(self.clone()))
     }
 }
@@ -559,29 +567,52 @@ pub struct World {
 
 type Places = Arc<Mutex<BTreeMap<String, Arc<Memory>>>>;
 
-/// Sessions are dear; worlds of one test share one.
+/// Sessions are dear; worlds of one test share one. Each host is a process of its own, unless it is
+/// another's neighbour.
 pub struct Host {
     session: Session,
     timer: Arc<ManualTimer>,
     places: Places,
+    process: Process,
     next: AtomicU64,
 }
 
 impl Host {
     pub fn new(jumps: bool) -> Self {
-        let timer = ManualTimer::new(jumps);
-        let places = Places::default();
+        Self::of(ManualTimer::new(jumps), Places::default(), Process::default())
+    }
+
+    /// Another session of the same process.
+    pub fn neighbour(&self) -> Self {
+        Self::of(Arc::clone(&self.timer), Arc::clone(&self.places), self.process.clone())
+    }
+
+    fn of(timer: Arc<ManualTimer>, places: Places, process: Process) -> Self {
         let known = Arc::clone(&places);
         let session = Session::builder(Connectors { sources: &[], sinks: &[] })
             .timer(Arc::<ManualTimer>::clone(&timer))
             .threads(2)
+            .process(process.clone())
             .stores(Arc::new(move |location, _| {
                 let store = known.lock().unwrap().entry(location).or_default().clone();
                 Box::pin(async move { Ok(store as Arc<dyn Store>) })
             }))
             .build()
             .unwrap();
-        Host { session, timer, places, next: AtomicU64::new(0) }
+        Host { session, timer, places, process, next: AtomicU64::new(0) }
+    }
+
+    /// The same checkpoint, source and sink in this host's session.
+    pub fn sharing(&self, world: &World) -> World {
+        World {
+            place: world.place.clone(),
+            session: self.session.clone(),
+            timer: Arc::clone(&self.timer),
+            store: Arc::clone(&world.store),
+            faults: Arc::clone(&world.faults),
+            source: Arc::clone(&world.source),
+            sink: world.sink.clone(),
+        }
     }
 
     /// A new world with `rows` rows, of which each batch takes `per_batch`.
@@ -617,6 +648,8 @@ impl Host {
                 tells_totals: true,
                 keeps_marks: true,
                 folder: None,
+                refuses: None,
+                opened: Arc::default(),
             },
             faults,
         }

@@ -9,8 +9,10 @@
     reason = "tests may fail loudly, and write their input as any program would"
 )]
 
+mod apart;
 mod golden_state;
 mod object_store;
+mod readme;
 
 use onefold::pipeline::{self, PipelineOptions};
 use onefold::{Session, StreamingQuery, Trigger};

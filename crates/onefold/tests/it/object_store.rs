@@ -2,15 +2,17 @@
 
 use crate::{LIMIT, Place, once_each};
 use onefold::types::{ErrorKind, Result};
-use onefold::{Session, StreamingQuery, Trigger};
+use onefold::{Process, Session, StreamingQuery, Trigger};
 use onefold_testkit::{Operation, S3Fault, S3Server};
 use std::collections::BTreeMap;
 
 /// The secret of the test's server: to be found nowhere.
 const SECRET: &str = "hunter2";
 
+/// Each session is a process of its own.
 fn session(server: &S3Server) -> Session {
     let builder = onefold::session().threads(2).conf("onefold.retry.initialBackoff", "1ms");
+    let builder = builder.process(Process::default());
     let settings = server.options();
     settings
         .iter()
