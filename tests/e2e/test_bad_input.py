@@ -335,6 +335,13 @@ def test_an_input_folder_that_is_not_there_is_named(onefold: Onefold, stream: St
     assert str(stream.input) in finished.stderr, str(finished)
 
 
+def _brought_libraries(binary: Path) -> list[Path]:
+    """The libraries of a binary that are no part of the system, which only root can read here."""
+    lines = subprocess.run(["ldd", binary], check=True, capture_output=True, text=True).stdout
+    found = [Path(word) for line in lines.splitlines() for word in line.split() if "/" in word]
+    return [path for path in found if path.parts[1] not in ("lib", "lib64", "usr")]
+
+
 @pytest.fixture
 def as_nobody(root: None, binary: Path) -> Iterator[tuple[Onefold, Stream]]:
     """The command run by a user who may not read everything, for root may."""
@@ -342,8 +349,9 @@ def as_nobody(root: None, binary: Path) -> Iterator[tuple[Onefold, Stream]]:
         home = Path(name)
         home.chmod(0o755)
         (home / "logs").mkdir()
-        command = home / "onefold"
-        shutil.copy(binary, command)
+        command = home / binary.name
+        for file in (binary, *_brought_libraries(binary)):
+            shutil.copy(file, home / file.name)
         stream = stream_in(home / "stream")
         stream.feeder.feed(2)
         subprocess.run(["chown", "-R", "65534:65534", str(stream.folder)], check=True)
