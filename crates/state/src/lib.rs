@@ -37,6 +37,7 @@ mod snapshot;
 mod spec;
 mod state_ref;
 mod store;
+mod verify;
 
 pub use access::{BatchState, PartitionState, RowVisitor, StateRow};
 pub use batch::StateBatch;
@@ -49,3 +50,4 @@ pub use snapshot::SnapshotPolicy;
 pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
 pub use state_ref::StateRef;
 pub use store::{FamilyReport, OperatorReport, StateStore};
+pub use verify::{CheckedFiles, DamagedFile, check_files};

@@ -2,6 +2,7 @@
 
 use crate::args::StructureArgs;
 use crate::exit::Failure;
+use crate::table::grouped;
 use crate::{sink_lookup, terminal};
 use onefold::checkpoint_tools::{Contents, Depth, Severity, check};
 use onefold::types::Error;
@@ -14,7 +15,7 @@ pub fn verify(args: &StructureArgs) -> Result<(), Failure> {
     let store = sink_lookup::open_store(&args.checkpoint, &args.reach)?;
     let structure = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::All).await?;
-        check(store.as_ref(), &contents).await
+        check(&store, &contents).await
     })?;
     // Nothing to find fault with is no checkpoint: most likely the folder above or beside it is meant.
     if structure.records == 0 && structure.ok {
@@ -32,6 +33,13 @@ pub fn verify(args: &StructureArgs) -> Result<(), Failure> {
             "read        {} records, {} checksum files",
             structure.records, structure.checksums
         ));
+        if structure.state_files > 0 {
+            terminal::line(&format!(
+                "state       {} files, {} bytes",
+                grouped(structure.state_files as u64),
+                grouped(structure.state_bytes)
+            ));
+        }
         for finding in &structure.findings {
             let severity = match finding.severity {
                 Severity::Problem => "problem",

@@ -1,13 +1,16 @@
-//! Whether a checkpoint is whole: the structure, without the sink.
+//! Whether a checkpoint is whole: its records and its state, without the sink.
 
 use super::contents::{Contents, Layout, Record, SourceLog};
 use super::hadoop_crc;
 use super::show::{Ids, unreadable};
+use crate::run::state::reference;
 use onefold_protocol::record::Intent;
+use onefold_state::{CheckedFiles, check_files};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Something that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,6 +44,12 @@ pub struct Structure {
     pub records: usize,
     /// Checksum files that were compared.
     pub checksums: usize,
+    /// Files of state that were read to their end.
+    #[serde(rename = "stateFiles")]
+    pub state_files: usize,
+    /// Their bytes.
+    #[serde(rename = "stateBytes")]
+    pub state_bytes: u64,
     /// All that was found, problems first.
     pub findings: Vec<Finding>,
 }
@@ -64,10 +73,11 @@ impl Findings {
 ///
 /// # Errors
 /// Unavailable, when a file cannot be read.
-pub async fn check(store: &dyn Store, contents: &Contents) -> Result<Structure> {
+pub async fn check(store: &Arc<dyn Store>, contents: &Contents) -> Result<Structure> {
     let mut findings = Findings::default();
     check_records(contents, &mut findings);
-    let checksums = check_side_files(store, contents, &mut findings).await?;
+    let checksums = check_side_files(store.as_ref(), contents, &mut findings).await?;
+    let state = check_state(store, contents, &mut findings).await?;
     let mut findings = findings.0;
     findings.sort_by_key(|finding| finding.severity == Severity::Remark);
     let sources = contents.sources.values().map(|log| log.entries.len()).sum::<usize>();
@@ -81,6 +91,8 @@ pub async fn check(store: &dyn Store, contents: &Contents) -> Result<Structure> 
             + usize::from(contents.metadata.is_some())
             + sources,
         checksums,
+        state_files: state.files,
+        state_bytes: state.bytes,
         findings,
     })
 }
@@ -272,6 +284,36 @@ pub(crate) fn log_offset(intent: &Intent, id: &str) -> Option<u64> {
     let (_, offset) = intent.sources.iter().find(|(source, _)| source == id)?;
     let value: serde_json::Value = serde_json::from_str(offset.as_ref()?.json()).ok()?;
     value.get("logOffset")?.as_u64()
+}
+
+/// Reads every file of state that a committed batch needs.
+async fn check_state(
+    store: &Arc<dyn Store>,
+    contents: &Contents,
+    findings: &mut Findings,
+) -> Result<CheckedFiles> {
+    let mut kept = Vec::new();
+    for record in contents.commit_ids.iter().filter_map(|batch| contents.state_after(*batch)) {
+        match reference(&record.state) {
+            Ok(at) => kept.push(at),
+            Err(error) => {
+                let path = format!("_onefold/prepared/{}-{}", record.batch, record.generation);
+                findings.problem(path, error.chain());
+            }
+        }
+    }
+    let checked = check_files(store, &kept).await?;
+    for damaged in &checked.damaged {
+        let text = &damaged.text;
+        if damaged.replaceable {
+            let text = format!("{text}; a start makes it good from the files that it was made of");
+            findings.remark(&damaged.path, text);
+        } else {
+            let version = damaged.version;
+            findings.problem(&damaged.path, format!("{text} (needed from version {version} on)"));
+        }
+    }
+    Ok(checked)
 }
 
 /// Compares every checksum file of Hadoop's with the file it belongs to. State files are large and

@@ -5,6 +5,7 @@
 //! in the same atomic batch as the rows, so a database that is found is either of use or is built
 //! anew.
 
+mod folder;
 mod keys;
 
 use super::{Base, BaseVersion, Writes};
@@ -13,6 +14,7 @@ use crate::counts::{Change, Counts};
 use crate::place::{Place, Written};
 use crate::state_ref::Hash;
 use crate::{KEY_GROUPS, KeyGroup, OperatorSpec, RowVisitor, StateRow};
+use folder::LocalFolder;
 use keys::{META, counts_key, decode_counts, encode_counts, family_key, group_end, row_key};
 use onefold_types::{Error, Result};
 use rocksdb::{
@@ -39,9 +41,11 @@ struct Meta {
 
 /// All rows in a RocksDB.
 pub(crate) struct RocksBase {
-    folder: PathBuf,
     /// `None` only while the folder is made anew.
     db: Option<DB>,
+    /// Given up after the database is closed.
+    _place: LocalFolder,
+    folder: PathBuf,
     options: Options,
     operators: Vec<OperatorSpec>,
     layout: String,
@@ -59,12 +63,11 @@ impl std::fmt::Debug for RocksBase {
 }
 
 impl RocksBase {
-    /// Opens the database in a folder, or makes one. `layout` names what its keys mean: a database
+    /// Opens a database in a query's folder, or makes one. `layout` names what its keys mean: a database
     /// of another layout is of no use.
     ///
     /// # Errors
-    /// Unavailable, when the folder cannot be used, also because another process has it open.
-    /// Invalid, when the budget does not suffice for the caches.
+    /// Unavailable, when the folder cannot be used; Invalid, when it is another user's or the budget does not suffice for the caches.
     pub(crate) fn open(
         folder: &Path,
         layout: String,
@@ -76,13 +79,11 @@ impl RocksBase {
         let mut share = budget.share();
         share.cover(cache as u64)?;
         let options = options(cache);
-        std::fs::create_dir_all(folder).map_err(|error| {
-            let text = format!("the folder {} of local state cannot be made", folder.display());
-            Error::unavailable(text).because(error)
-        })?;
+        let place = LocalFolder::take(folder)?;
         let mut base = RocksBase {
-            folder: folder.to_owned(),
             db: None,
+            folder: place.database().to_owned(),
+            _place: place,
             options,
             operators: operators.to_vec(),
             layout,
@@ -91,7 +92,7 @@ impl RocksBase {
             loading: Mutex::default(),
             _share: share,
         };
-        match DB::open(&base.options, folder) {
+        match DB::open(&base.options, &base.folder) {
             Ok(db) => base.db = Some(db),
             Err(error) if is_corrupt(&error) => {
                 tracing::warn!("{}; building it anew", base.fault("open", error).chain());

@@ -3,7 +3,7 @@
 
 use crate::world::{Model, World, contents};
 use bytes::Bytes;
-use onefold_state::{StateReader, StateStore};
+use onefold_state::{StateReader, StateStore, check_files};
 use onefold_storage::{Durability, Store};
 use onefold_types::{ErrorKind, Result};
 use std::sync::Arc;
@@ -100,4 +100,43 @@ async fn a_lost_changelog_is_named_with_what_to_do() {
     assert!(text.contains(&path) && text.contains("rewind"), "{text}");
     // The version before does not need it.
     StateStore::open(world.config.clone(), world.refs.first()).await.unwrap();
+}
+
+#[tokio::test]
+async fn checking_all_files_names_each_damaged_one_and_says_what_can_take_its_place() {
+    let mut world = World::new().await;
+    world.batches(8).await;
+    world.state.finish_snapshot().await;
+    world.batches(1).await;
+    let store: Arc<dyn Store> = Arc::new(world.store.clone());
+    let kept = world.refs.split_off(world.refs.len() - 2);
+    let whole = check_files(&store, &kept).await.unwrap();
+    assert_eq!(whole.damaged, []);
+    let paths: Vec<String> = kept.iter().flat_map(|at| at.paths()).collect();
+    let (mut replaced, mut lost) = (0, 0);
+    for path in &paths {
+        let good = world.store.read(path).await.unwrap().unwrap();
+        let mut bytes = good.to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        overwrite(&world, path, bytes.into()).await;
+        let found = check_files(&store, &kept).await.unwrap();
+        let [damaged] = &found.damaged[..] else { panic!("{path}: {:?}", found.damaged) };
+        assert_eq!(&damaged.path, path);
+        assert!(damaged.text.contains(path), "{}", damaged.text);
+        assert_eq!(found.files, whole.files);
+        // A start says the same.
+        let mut starts = Vec::new();
+        for at in &kept {
+            starts.push(StateStore::open(world.config.clone(), Some(at)).await.is_ok());
+        }
+        assert_eq!(damaged.replaceable, starts.iter().all(|starts| *starts), "{path}");
+        if damaged.replaceable {
+            replaced += 1
+        } else {
+            lost += 1
+        }
+        overwrite(&world, path, good).await;
+    }
+    assert!(replaced > 0 && lost > 0, "{replaced} replaced, {lost} lost");
 }

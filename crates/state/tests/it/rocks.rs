@@ -78,7 +78,7 @@ async fn a_database_of_another_history_or_a_damaged_one_is_built_anew() {
     world.config.provider = Provider::RocksDb;
     restart(&mut world).await;
     close(&mut world);
-    for entry in std::fs::read_dir(folder.path().join("state")).unwrap() {
+    for entry in std::fs::read_dir(folder.path().join("state/0/db")).unwrap() {
         let path = entry.unwrap().path();
         if path.to_str().unwrap().contains("MANIFEST") {
             std::fs::write(&path, b"rubbish").unwrap();
@@ -136,4 +136,29 @@ async fn state_larger_than_the_budget_is_kept_on_disk() {
     let report = world.state.report();
     assert_eq!((report[0].rows, report[0].bytes), (120_000, 120_000 * 104));
     assert!(world.config.budget.used() < 16 << 20);
+}
+
+#[tokio::test]
+async fn a_driver_that_was_thought_dead_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    world.batches(3).await;
+    let left = |place: &str| folder.path().join("state").join(place).exists();
+    // It holds its database open, and even goes on with a batch that it will not publish.
+    let mut zombie =
+        std::mem::replace(&mut world.state, StateStore::in_memory(Vec::new(), 1).unwrap());
+    let begun = zombie.begin(BatchId(3)).unwrap();
+    begun.open(0, 0).unwrap().put(0, 3, b"never", b"published").unwrap();
+    world.restart().await.unwrap();
+    world.check();
+    world.batches(2).await;
+    assert!(left("0") && left("1"));
+    zombie.prepare(&begun).await.unwrap();
+    zombie.apply(&begun).await.unwrap();
+    drop((begun, zombie));
+    world.check();
+    restart(&mut world).await;
+    assert!(!left("0") && left("1"), "the newer place goes on, what is left over goes");
+    close(&mut world);
+    restart(&mut world).await;
 }
