@@ -16,6 +16,14 @@ impl GroupedData {
         GroupedData { frame, group: group.iter().map(|&item| item.to_owned()).collect() }
     }
 
+    pub(crate) fn frame(&self) -> &DataFrame {
+        &self.frame
+    }
+
+    pub(crate) fn group(&self) -> &[String] {
+        &self.group
+    }
+
     /// The columns of the group, then these aggregates: `count(*) AS n`, `sum(v)`.
     ///
     /// # Errors

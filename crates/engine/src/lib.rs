@@ -20,6 +20,7 @@ mod frame;
 mod grouped;
 mod listener;
 mod memory;
+mod own_state;
 pub mod pipeline;
 mod progress;
 mod query;
@@ -47,6 +48,12 @@ pub use frame::{DataFrame, JoinOn};
 pub use grouped::GroupedData;
 pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
 pub use onefold_connector::OutputMode;
+pub use onefold_operators::{
+    DueTimers, ExpiredTimer, GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun,
+    GroupState, GroupTimeout, GroupedRows, ListState, MapState, Processor, ProcessorCode,
+    ProcessorContext, ProcessorRun, ProcessorState, Rows, StateChange, StatefulProcessor, TimeMode,
+    UserError, ValueState, Variables,
+};
 pub use progress::{
     SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
     iso_ms,

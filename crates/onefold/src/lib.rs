@@ -6,6 +6,8 @@
 //! *What it is not:* it has no behaviour of its own.
 //! *Where to start:* [`session`].
 
+/// Arrow, of the version that rows and types of state are of.
+pub use arrow;
 pub use onefold_engine::*;
 pub use onefold_types as types;
 

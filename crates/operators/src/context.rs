@@ -66,7 +66,8 @@ impl OperatorMetrics {
         self.rows_updated.load(Ordering::Relaxed)
     }
 
-    /// Rows of state removed (Spark's `numRowsRemoved`).
+    /// Rows of state removed (Spark's `numRowsRemoved`; of an outer join Spark counts only what it
+    /// removes without giving it out).
     #[must_use]
     pub fn rows_removed(&self) -> u64 {
         self.rows_removed.load(Ordering::Relaxed)

@@ -2,17 +2,16 @@
 
 use crate::OperatorContext;
 use crate::event_time::late;
-use crate::failure;
 use crate::keys::{Keys, RowCodec, batch_of, key_fields, state_schema};
-use crate::rows::{self, Value};
 use arrow::array::Array;
-use arrow::compute::{filter_record_batch, not};
+use arrow::compute::{filter_record_batch, interleave_record_batch, not};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use onefold_state::KeyGroup;
+use std::ops::Range;
 
 /// How rows of an operator are grouped.
 #[derive(Debug)]
@@ -43,24 +42,60 @@ impl Grouping {
         })
     }
 
+    /// Whether keys of both can be equal.
+    pub(crate) fn fits(&self, other: &Grouping) -> bool {
+        self.codec.types() == other.codec.types()
+    }
+
     /// The key's columns with others after them.
     pub(crate) fn then(&self, fields: impl IntoIterator<Item = FieldRef>) -> SchemaRef {
         state_schema(self.schema.fields().iter().cloned().chain(fields))
     }
 
-    /// The keys as values, in their order.
+    /// The keys as columns, a row for each, in their order.
     pub(crate) fn read<'a>(
         &self,
         keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Result<Vec<Value<'static>>> {
+    ) -> Result<RecordBatch> {
         let count = keys.len();
         if self.schema.fields().is_empty() {
-            return Ok(vec![Value::Fields(Vec::new()); count]);
+            return batch_of(&self.schema, Vec::new(), count);
         }
-        let batch = batch_of(&self.schema, self.codec.decode(keys)?, count)?;
-        let keys = (0..count)
-            .map(|key| Ok(rows::row(&batch, key).map_err(failure::external)?.into_owned()));
-        keys.collect()
+        batch_of(&self.schema, self.codec.decode(keys)?, count)
+    }
+}
+
+/// Groups with their rows, all of one partition of a batch.
+#[derive(Debug, Clone)]
+pub struct GroupedRows {
+    /// The key's columns, a row for each group.
+    pub keys: RecordBatch,
+    /// The input's columns. The rows of a group stand together, in the order in which they came,
+    /// and groups in the order of `keys`.
+    pub rows: RecordBatch,
+    /// Where the rows of each group end in `rows`; they begin where those of the group before end.
+    pub ends: Vec<usize>,
+}
+
+impl GroupedRows {
+    /// How many groups there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Where the rows of a group are in `rows`.
+    #[must_use]
+    pub fn rows_of(&self, group: usize) -> Range<usize> {
+        let start = group.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
+        let start = start.unwrap_or(0);
+        start..self.ends.get(group).copied().unwrap_or(start)
     }
 }
 
@@ -80,7 +115,43 @@ pub(crate) struct Groups {
     pub(crate) groups: Vec<Group>,
 }
 
+/// Groups handed to the user's code at a time, and rows after which no further group is.
+const GROUPS_AT_ONCE: usize = 1_024;
+const ROWS_AT_ONCE: usize = 64 * 1_024;
+
 impl Groups {
+    /// The groups in parts of a good size.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[Group]> {
+        let mut left = self.groups.as_slice();
+        std::iter::from_fn(move || {
+            let mut rows = 0;
+            let more = left.iter().take(GROUPS_AT_ONCE).take_while(|group| {
+                let wanted = rows < ROWS_AT_ONCE;
+                rows += group.rows.len();
+                wanted
+            });
+            let count = more.count();
+            let (part, rest) = left.split_at_checked(count).filter(|_| count > 0)?;
+            left = rest;
+            Some(part)
+        })
+    }
+
+    /// Some groups with their rows put together.
+    pub(crate) fn together(&self, grouping: &Grouping, part: &[Group]) -> Result<GroupedRows> {
+        let keys = grouping.read(part.iter().map(|group| group.key.as_ref()))?;
+        let places: Vec<(usize, usize)> =
+            part.iter().flat_map(|group| group.rows.iter().copied()).collect();
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        let rows = interleave_record_batch(&batches, &places)?;
+        let mut end = 0;
+        let ends = part.iter().map(|group| {
+            end += group.rows.len();
+            end
+        });
+        Ok(GroupedRows { keys, rows, ends: ends.collect() })
+    }
+
     /// Groups the rows of the batch, without the late ones, which are counted.
     pub(crate) fn gather(
         grouping: &Grouping,

@@ -46,12 +46,14 @@
 //! where a kind of timeout is declared the timeout in milliseconds (−1: none); and an index by
 //! (timeout, key).
 
+mod code;
 mod function;
 mod run;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use code::{GroupCalls, GroupCode, GroupReturns, GroupRun, StateChange};
 pub(crate) use function::of_user;
 pub use function::{GroupFunction, UserError};
 pub use state::GroupState;
@@ -61,12 +63,14 @@ use crate::failure;
 use crate::grouped::Grouping;
 use crate::keys::{RowCodec, plain, state_schema};
 use crate::unary::UnaryExec;
+use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_state::{Access, FamilySpec, OperatorId, OperatorSpec};
-use onefold_types::Result as OwnResult;
+use onefold_types::{Error, Result as OwnResult};
 use std::sync::Arc;
 
 /// What ends the waiting of a group for more rows.
@@ -181,6 +185,43 @@ impl GroupsWithState {
             timeout: self.timeout,
             function: self.function.clone(),
         })
+    }
+}
+
+impl GroupsPlan {
+    /// A batch that the code gave, under the declared names; its columns have the declared types.
+    fn fit_output(&self, batch: RecordBatch) -> OwnResult<RecordBatch> {
+        let (count, options) = (batch.num_rows(), RecordBatchOptions::new());
+        let options = options.with_row_count(Some(count));
+        let columns = batch.columns().to_vec();
+        RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options).map_err(
+            |error| {
+                Error::invalid("what a user function gave does not fit its schema").because(error)
+            },
+        )
+    }
+
+    fn check(&self, groups: usize, given: &GroupReturns) -> OwnResult<()> {
+        let lengths = [given.states.len(), given.changes.len(), given.timeouts_ms.len()];
+        if lengths.iter().any(|length| *length != groups) {
+            return Err(Error::invalid(format!(
+                "a user function was called for {groups} groups but answered for {}",
+                lengths.iter().max().unwrap_or(&0)
+            )));
+        }
+        let wanted = self.values.fields().first().map(|field| field.data_type());
+        if wanted != Some(given.states.data_type()) {
+            return Err(Error::invalid(format!(
+                "a user function gave a state of type {}, which is not the declared one",
+                given.states.data_type()
+            )));
+        }
+        if self.timeout == GroupTimeout::None && given.timeouts_ms.iter().any(Option::is_some) {
+            return Err(Error::invalid(
+                "a user function set a timeout where none was declared: declare its kind",
+            ));
+        }
+        Ok(())
     }
 }
 

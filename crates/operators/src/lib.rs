@@ -39,14 +39,19 @@ pub use context::{EmitMode, OperatorContext, OperatorMetrics};
 pub use dedup::{Deduplicate, DeduplicateWithin};
 pub use event_time::EventTimeStats;
 pub use exchange::KeyGroupExchangeExec;
-pub use groups::{GroupFunction, GroupState, GroupTimeout, GroupsWithState, UserError};
+pub use grouped::GroupedRows;
+pub use groups::{
+    GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupState, GroupTimeout,
+    GroupsWithState, StateChange, UserError,
+};
 pub use join::{StateBound, StreamJoin, StreamJoinSide};
 pub use keys::{Keys, RowCodec, normalise};
 pub use limit::GlobalLimit;
 pub use rows::Rows;
 pub use session::SessionAggregate;
 pub use transform::{
-    ExpiredTimer, ListState, MapState, Processor, ProcessorContext, StatefulProcessor, TimeMode,
+    DueTimers, ExpiredTimer, InitialState, ListState, MapState, Processor, ProcessorCode,
+    ProcessorContext, ProcessorRun, ProcessorState, StatefulProcessor, TimeMode,
     TransformWithState, ValueState, Variables,
 };
 pub use watermark::WatermarkExec;

@@ -32,48 +32,39 @@ use onefold_types::{Error, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Rows given to a user function, read one by one as `T`.
 #[derive(Debug)]
 pub struct Rows<'a, T> {
-    batches: &'a [RecordBatch],
-    places: &'a [(usize, usize)],
-    next: usize,
+    batch: &'a RecordBatch,
+    left: Range<usize>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<'a, T> Rows<'a, T> {
-    /// The rows at these places: batch and row in it.
-    pub(crate) fn new(batches: &'a [RecordBatch], places: &'a [(usize, usize)]) -> Self {
-        Rows { batches, places, next: 0, of: PhantomData }
+    /// These rows of a batch.
+    pub(crate) fn new(batch: &'a RecordBatch, rows: Range<usize>) -> Self {
+        let rows = rows.start..rows.end.min(batch.num_rows());
+        Rows { batch, left: rows, of: PhantomData }
     }
 
     /// How many rows are left.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len() - self.next
+        self.left.len()
     }
 
     /// Whether none is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.left.is_empty()
     }
 
     /// The rows that are left as one Arrow batch, without reading them as `T`.
-    ///
-    /// # Errors
-    /// Internal: the columns cannot be put together.
-    pub fn into_batch(self) -> Result<Option<RecordBatch>> {
-        let places = self.places.get(self.next..).unwrap_or_default();
-        if places.is_empty() {
-            return Ok(None);
-        }
-        let batches: Vec<_> = self.batches.iter().collect();
-        let batch = arrow::compute::interleave_record_batch(&batches, places);
-        batch.map(Some).map_err(|error| {
-            Error::internal("cannot put the rows of a group together").because(error)
-        })
+    #[must_use]
+    pub fn into_batch(self) -> RecordBatch {
+        self.batch.slice(self.left.start.min(self.batch.num_rows()), self.left.len())
     }
 }
 
@@ -81,10 +72,8 @@ impl<T: DeserializeOwned> Iterator for Rows<'_, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (batch, place) = self.places.get(self.next)?;
-        self.next += 1;
-        let batch = self.batches.get(*batch)?;
-        let read = row(batch, *place).and_then(|row| typed(row, "an input row"));
+        let place = self.left.next()?;
+        let read = row(self.batch, place).and_then(|row| typed(row, "an input row"));
         Some(read)
     }
 

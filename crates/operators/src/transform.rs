@@ -15,6 +15,7 @@
 //! impl StatefulProcessor for Counter {
 //!     type Key = String;
 //!     type Input = (String, i64);
+//!     type Initial = ();
 //!     type Output = (String, i64);
 //!
 //!     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -60,8 +61,11 @@
 //!
 //! # State
 //! A family for each variable under its name, by key (list: and position; map: and the user's key),
-//! and `$rowCounter_NAME` for a list's size, `$ttl_NAME` by expiry, and two families for timers.
+//! and `$rowCounter_NAME` for a list's size, `$ttl_NAME` by expiry, two families for timers, and
+//! `$initialState`, which has a row in each key group once the initial state was taken.
 
+mod arrow_values;
+mod code;
 mod context;
 mod kinds;
 mod processor;
@@ -71,6 +75,7 @@ mod tests;
 mod timers;
 mod variables;
 
+pub use code::{DueTimers, ProcessorCode, ProcessorRun, ProcessorState};
 pub use context::ProcessorContext;
 pub use kinds::{ListState, MapState, ValueState};
 pub use processor::{ExpiredTimer, Processor, StatefulProcessor};
@@ -84,7 +89,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_state::{OperatorId, OperatorSpec};
-use onefold_types::Result;
+use onefold_types::{Error, Result};
 use std::sync::Arc;
 use variables::Layout;
 
@@ -111,14 +116,28 @@ pub struct TransformWithState {
     /// The input's column that carries a watermark: in event time, rows at or before the late
     /// watermark are dropped.
     pub event_time: Option<PhysicalExprRef>,
+    /// The key's columns over the rows of the initial state, if there is one: as many as `keys`,
+    /// and of the same types.
+    pub initial: Option<InitialState>,
     /// What handles the rows.
     pub processor: Processor,
+}
+
+/// What a query's state begins with.
+#[derive(Debug, Clone)]
+pub struct InitialState {
+    /// The columns of its rows.
+    pub schema: SchemaRef,
+    /// The key over them, and its columns' names.
+    pub keys: Vec<(PhysicalExprRef, String)>,
 }
 
 /// Made ready for an input.
 #[derive(Debug)]
 struct TransformPlan {
     grouping: Grouping,
+    /// How rows of the initial state are grouped.
+    initial: Option<Grouping>,
     layout: Layout,
     output: SchemaRef,
     mode: TimeMode,
@@ -142,31 +161,50 @@ impl TransformWithState {
         })
     }
 
-    /// The operator for one batch.
+    /// The operator for one batch. `initial` gives the rows of the initial state; they are read in
+    /// the first batch only.
     ///
     /// # Errors
     /// As [`TransformWithState::spec`].
     pub fn exec(
         &self,
         input: Arc<dyn ExecutionPlan>,
+        initial: Option<Arc<dyn ExecutionPlan>>,
         context: OperatorContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(&input.schema())?;
         let (keys, partitions) = (plan.grouping.exprs.clone(), context.state.partitions());
-        let operator = run::TransformOperator { plan: Arc::new(plan), context };
+        let initial_keys = plan.initial.as_ref().map(|grouping| grouping.exprs.clone());
+        let operator = Arc::new(run::TransformOperator { plan: Arc::new(plan), context });
         let output = Arc::clone(&self.output);
-        UnaryExec::over_key_groups(input, keys, partitions, output, Arc::new(operator))
+        match initial.zip(initial_keys) {
+            Some(beside) => {
+                let input = (input, keys);
+                UnaryExec::over_key_groups_beside(input, beside, partitions, output, operator)
+            }
+            None => UnaryExec::over_key_groups(input, keys, partitions, output, operator),
+        }
     }
 
     fn plan(&self, input: &Schema) -> Result<TransformPlan> {
         let event_time = self.event_time.clone();
         let event_time = event_time.filter(|_| self.mode == TimeMode::EventTime);
         let grouping = Grouping::new(&self.keys, event_time, input).map_err(failure::planning)?;
+        let initial = self.initial.as_ref().map(|initial| {
+            Grouping::new(&initial.keys, None, &initial.schema).map_err(failure::planning)
+        });
+        let initial = initial.transpose()?;
+        if initial.as_ref().is_some_and(|initial| !initial.fits(&grouping)) {
+            return Err(Error::invalid(
+                "the key of the initial state does not have the types of the stream's key; cast it",
+            ));
+        }
         let mut variables = Variables::new(self.mode);
-        self.processor.instance().init(&mut variables)?;
+        self.processor.get().declare(&mut variables)?;
         Ok(TransformPlan {
-            layout: Layout::of(&variables, &grouping, self.mode)?,
+            layout: Layout::of(&variables, &grouping, self.mode, initial.is_some())?,
             grouping,
+            initial,
             output: Arc::clone(&self.output),
             mode: self.mode,
             processor: self.processor.clone(),

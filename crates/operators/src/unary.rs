@@ -35,12 +35,26 @@ pub(crate) trait Unary: fmt::Debug + Send + Sync {
         input: SendableRecordBatchStream,
         task: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream>;
+
+    /// Runs one partition of an operator that may read another plan beside its input.
+    fn run_beside(
+        &self,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        beside: Arc<dyn ExecutionPlan>,
+        task: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let _ = (partition, input, beside, task);
+        Err(failure::internal(format!("{} has one input", self.name())))
+    }
 }
 
 /// An operator over its input: partition by partition.
 #[derive(Debug)]
 pub(crate) struct UnaryExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Has as many partitions as the input.
+    beside: Option<Arc<dyn ExecutionPlan>>,
     operator: Arc<dyn Unary>,
     properties: Arc<PlanProperties>,
 }
@@ -52,6 +66,15 @@ impl UnaryExec {
         schema: SchemaRef,
         operator: Arc<dyn Unary>,
     ) -> Arc<dyn ExecutionPlan> {
+        UnaryExec::over_both(input, None, schema, operator)
+    }
+
+    fn over_both(
+        input: Arc<dyn ExecutionPlan>,
+        beside: Option<Arc<dyn ExecutionPlan>>,
+        schema: SchemaRef,
+        operator: Arc<dyn Unary>,
+    ) -> Arc<dyn ExecutionPlan> {
         let partitions = input.properties().partitioning.partition_count();
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -59,7 +82,7 @@ impl UnaryExec {
             EmissionType::Incremental,
             input.properties().boundedness,
         ));
-        Arc::new(UnaryExec { input, operator, properties })
+        Arc::new(UnaryExec { input, beside, operator, properties })
     }
 
     /// As [`UnaryExec::over`], of rows that are brought to the partition that owns their key.
@@ -75,6 +98,23 @@ impl UnaryExec {
     ) -> OwnResult<Arc<dyn ExecutionPlan>> {
         let input = KeyGroupExchangeExec::try_new(input, keys, partitions)?;
         Ok(UnaryExec::over(Arc::new(input), schema, operator))
+    }
+
+    /// As [`UnaryExec::over_key_groups`], with a plan beside whose rows are brought to the same
+    /// partitions by keys of their own.
+    ///
+    /// # Errors
+    /// As [`KeyGroupExchangeExec::try_new`].
+    pub(crate) fn over_key_groups_beside(
+        (input, keys): (Arc<dyn ExecutionPlan>, Vec<PhysicalExprRef>),
+        (beside, beside_keys): (Arc<dyn ExecutionPlan>, Vec<PhysicalExprRef>),
+        partitions: u32,
+        schema: SchemaRef,
+        operator: Arc<dyn Unary>,
+    ) -> OwnResult<Arc<dyn ExecutionPlan>> {
+        let input = KeyGroupExchangeExec::try_new(input, keys, partitions)?;
+        let beside = KeyGroupExchangeExec::try_new(beside, beside_keys, partitions)?;
+        Ok(UnaryExec::over_both(Arc::new(input), Some(Arc::new(beside)), schema, operator))
     }
 }
 
@@ -98,15 +138,15 @@ impl ExecutionPlan for UnaryExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
+        vec![false; self.children().len()]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
+        vec![false; self.children().len()]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        std::iter::once(&self.input).chain(&self.beside).collect()
     }
 
     fn apply_expressions(
@@ -121,9 +161,14 @@ impl ExecutionPlan for UnaryExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match <[_; 1]>::try_from(children) {
-            Ok([input]) => Ok(UnaryExec::over(input, self.schema(), Arc::clone(&self.operator))),
-            Err(_) => Err(failure::internal(format!("{} has one child", self.name()))),
+        let mut children = children.into_iter();
+        let (input, beside) = (children.next(), children.next());
+        match input.filter(|_| beside.is_some() == self.beside.is_some()) {
+            Some(input) => {
+                let operator = Arc::clone(&self.operator);
+                Ok(UnaryExec::over_both(input, beside, self.schema(), operator))
+            }
+            None => Err(failure::internal(format!("{} has other children", self.name()))),
         }
     }
 
@@ -141,6 +186,9 @@ impl ExecutionPlan for UnaryExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, Arc::clone(&context))?;
-        self.operator.run(partition, input, context)
+        match &self.beside {
+            Some(beside) => self.operator.run_beside(partition, input, Arc::clone(beside), context),
+            None => self.operator.run(partition, input, context),
+        }
     }
 }

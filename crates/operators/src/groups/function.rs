@@ -1,8 +1,9 @@
-//! User functions over groups, without their types.
+//! Rust functions over groups.
 
-use super::state::{GroupCell, GroupState};
-use crate::rows::{Rows, Value, typed, untyped};
-use arrow::record_batch::RecordBatch;
+use super::code::{GroupCalls, GroupCode, GroupReturns, GroupRun, StateChange};
+use super::state::{CallTimes, GroupCell, GroupState};
+use crate::rows::{Rows, Value, batch_of_values, column_of_values, row, typed, untyped, value_at};
+use arrow::array::{Array, AsArray};
 use onefold_types::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,14 +13,13 @@ use std::sync::Arc;
 /// The error of a user function: any.
 pub type UserError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One call for a group.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) key: Value<'static>,
-    pub(crate) batches: &'a [RecordBatch],
-    pub(crate) rows: &'a [(usize, usize)],
-    pub(crate) cell: &'a mut GroupCell,
-    pub(crate) out: &'a mut Vec<Value<'static>>,
+/// The call for one group.
+struct Call<'a> {
+    key: Value<'static>,
+    calls: &'a GroupCalls,
+    group: usize,
+    cell: &'a mut GroupCell,
+    out: &'a mut Vec<Value<'static>>,
 }
 
 type Function = dyn Fn(Call<'_>) -> Result<()> + Send + Sync;
@@ -29,14 +29,8 @@ type Function = dyn Fn(Call<'_>) -> Result<()> + Send + Sync;
 /// It takes the key (`K`: the key columns as a struct, a tuple, or a bare value where there is one),
 /// the group's rows (`V`: the input's columns) and the state (`S`); see [`Rows`] for how they are
 /// read. It must give the same for the same arguments: a batch may run again.
-#[derive(Clone)]
-pub struct GroupFunction(Arc<Function>);
-
-impl fmt::Debug for GroupFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GroupFunction")
-    }
-}
+#[derive(Debug, Clone)]
+pub struct GroupFunction(Arc<dyn GroupCode>);
 
 impl GroupFunction {
     /// A function that gives one row for each call: `map_groups_with_state`.
@@ -65,19 +59,73 @@ impl GroupFunction {
             + Sync
             + 'static,
     {
-        GroupFunction(Arc::new(move |call| {
+        let function = move |call: Call<'_>| {
             let key = typed(call.key, "the key of a group")?;
-            let rows = Rows::new(call.batches, call.rows);
+            let groups = &call.calls.groups;
+            let rows = Rows::new(&groups.rows, groups.rows_of(call.group));
             let mut state = GroupState::new(call.cell);
             for row in function(key, rows, &mut state).map_err(of_user)? {
                 call.out.push(untyped(&row, "a row that the function gave")?);
             }
             Ok(())
-        }))
+        };
+        GroupFunction(Arc::new(Typed(Arc::new(function))))
     }
 
-    pub(crate) fn call(&self, call: Call<'_>) -> Result<()> {
-        (self.0)(call)
+    /// Code over Arrow, of any language.
+    #[must_use]
+    pub fn code(code: Arc<dyn GroupCode>) -> Self {
+        GroupFunction(code)
+    }
+
+    pub(super) fn start(&self) -> Result<Box<dyn GroupRun>> {
+        self.0.start()
+    }
+}
+
+/// A function that takes and gives Rust's types.
+#[derive(Clone)]
+struct Typed(Arc<Function>);
+
+impl fmt::Debug for Typed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Typed")
+    }
+}
+
+impl GroupCode for Typed {
+    fn start(&self) -> Result<Box<dyn GroupRun>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl GroupRun for Typed {
+    fn call(&mut self, calls: &GroupCalls) -> Result<GroupReturns> {
+        let times = CallTimes {
+            timeout: calls.timeout,
+            watermark_ms: calls.watermark_ms,
+            batch_time_ms: calls.batch_time_ms,
+        };
+        let (mut out, mut states) = (Vec::new(), Vec::new());
+        let (mut changes, mut timeouts_ms) = (Vec::new(), Vec::new());
+        for group in 0..calls.groups.len() {
+            let key = row(&calls.groups.keys, group)?.into_owned();
+            let before = value_at(&calls.states, group)?.into_owned();
+            let mut cell = GroupCell::new(before, calls.timed_out, times);
+            (self.0)(Call { key, calls, group, cell: &mut cell, out: &mut out })?;
+            changes.push(match (cell.removed, cell.updated) {
+                (true, _) => StateChange::Remove,
+                (_, true) => StateChange::Update,
+                (false, false) => StateChange::Keep,
+            });
+            states.push(if cell.updated { cell.value } else { Value::Null });
+            timeouts_ms.push(cell.timeout_ms);
+        }
+        let states = column_of_values(calls.states.data_type(), states, "the state of a group")?;
+        let states = states.as_struct_opt().cloned();
+        let states = states.ok_or_else(|| Error::internal("a state is no struct"))?;
+        let output = batch_of_values(&calls.output, out, "a row that the function gave")?;
+        Ok(GroupReturns { output: vec![output], states, changes, timeouts_ms })
     }
 }
 

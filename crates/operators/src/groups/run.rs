@@ -1,17 +1,17 @@
 //! One partition of groups with state in one batch.
 
-use super::function::Call;
-use super::state::{CallTimes, GroupCell};
+use super::code::{GroupCalls, GroupReturns, GroupRun, StateChange};
 use super::{GroupTimeout, GroupsPlan, STATE, TIMEOUTS};
 use crate::OperatorContext;
 use crate::failure::{external, internal};
-use crate::grouped::Groups;
-use crate::keys::batch_of;
+use crate::grouped::{GroupedRows, Groups};
 use crate::numbers::{NUMBER, push_number};
 use crate::outlet::Outlet;
 use crate::output;
-use crate::rows::{Value, batch_of_values, value_at};
 use crate::unary::Unary;
+use arrow::array::{Array, AsArray, Int64Array, StructArray, UInt32Array, new_null_array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::instant::Instant;
 use datafusion::error::Result;
@@ -22,7 +22,7 @@ use onefold_state::{KeyGroup, PartitionState};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Groups worked on at a time.
+/// Timeouts read at a time.
 const CHUNK: usize = 1_024;
 /// What stands for no timeout in the state.
 const NO_TIMEOUT: i64 = -1;
@@ -48,15 +48,12 @@ impl Unary for GroupsOperator {
         let schema = Arc::clone(&self.plan.output);
         let (plan, context) = (Arc::clone(&self.plan), self.context.clone());
         Ok(output::spawn(Arc::clone(&schema), move |to| async move {
+            let columns = input.schema();
             let rows = input.try_collect().await?;
             let outlet = Outlet::new(schema, to);
             let state = context.state.open(context.id, number).map_err(external)?;
-            let times = CallTimes {
-                timeout: plan.timeout,
-                watermark_ms: context.evict_ms.unwrap_or(0),
-                batch_time_ms: context.batch_time_ms,
-            };
-            let run = GroupsRun { plan, context, state, outlet, times, out: Vec::new() };
+            let code = plan.function.start().map_err(external)?;
+            let run = GroupsRun { plan, context, state, outlet, code, input: columns };
             run.run(rows).await
         }))
     }
@@ -67,51 +64,47 @@ struct GroupsRun {
     context: OperatorContext,
     state: Box<dyn PartitionState>,
     outlet: Outlet,
-    times: CallTimes,
-    out: Vec<Value<'static>>,
+    code: Box<dyn GroupRun>,
+    /// The input's columns.
+    input: SchemaRef,
 }
 
-/// A key to call the function for.
+/// A key to call the code for.
 struct Due<'a> {
     group: KeyGroup,
     key: &'a [u8],
-    rows: &'a [(usize, usize)],
 }
 
-/// What is kept of a key.
+/// What is kept of some keys.
 struct Kept {
-    value: Value<'static>,
-    timeout: i64,
-    /// Whether there is a row.
-    there: bool,
+    states: StructArray,
+    /// Whether there is a row, and its timeout.
+    timeouts: Vec<(bool, i64)>,
 }
 
 impl GroupsRun {
     async fn run(mut self, rows: Vec<RecordBatch>) -> Result<()> {
         let begun = Instant::now();
-        let groups = Groups::gather(&self.plan.grouping, rows, &self.context)?;
-        for chunk in groups.groups.chunks(CHUNK) {
-            let due = chunk.iter().map(|group| Due {
-                group: group.group,
-                key: &group.key,
-                rows: &group.rows,
-            });
-            self.call(&groups.batches, &due.collect::<Vec<_>>(), false)?;
-            self.send(output::CHUNK).await?;
+        let plan = Arc::clone(&self.plan);
+        let groups = Groups::gather(&plan.grouping, rows, &self.context)?;
+        for part in groups.parts() {
+            let due: Vec<Due<'_>> =
+                part.iter().map(|group| Due { group: group.group, key: &group.key }).collect();
+            self.call(groups.together(&plan.grouping, part)?, &due, false).await?;
         }
         self.context.metrics.update_time().add_elapsed(begun);
 
         let begun = Instant::now();
         let threshold = match self.plan.timeout {
             GroupTimeout::None => None,
-            GroupTimeout::ProcessingTime => Some(self.times.batch_time_ms),
+            GroupTimeout::ProcessingTime => Some(self.context.batch_time_ms),
             GroupTimeout::EventTime => self.context.evict_ms,
         };
         if let Some(threshold) = threshold {
             self.time_out(threshold).await?;
         }
         self.context.metrics.removal_time().add_elapsed(begun);
-        self.send(1).await?;
+        self.code.close().map_err(external)?;
         self.outlet.finish().await?;
         self.context.metrics.partition_done(self.state.rows(STATE));
         Ok(())
@@ -132,13 +125,16 @@ impl GroupsRun {
                 let start = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
                 let to = Bound::Excluded(end.as_slice());
                 let over = self.state.scan(TIMEOUTS, group, start, to, CHUNK).map_err(external)?;
-                let due = over.iter().map(|row| Due {
-                    group,
-                    key: row.key.get(NUMBER..).unwrap_or_default(),
-                    rows: &[],
-                });
-                self.call(&[], &due.collect::<Vec<_>>(), true)?;
-                self.send(output::CHUNK).await?;
+                let due = over
+                    .iter()
+                    .map(|row| Due { group, key: row.key.get(NUMBER..).unwrap_or_default() });
+                let due: Vec<Due<'_>> = due.collect();
+                if !due.is_empty() {
+                    let keys = self.plan.grouping.read(due.iter().map(|due| due.key))?;
+                    let rows = RecordBatch::new_empty(Arc::clone(&self.input));
+                    let groups = GroupedRows { keys, rows, ends: vec![0; due.len()] };
+                    self.call(groups, &due, true).await?;
+                }
                 match over.into_iter().next_back() {
                     Some(row) => from = Some(row.key),
                     None => break,
@@ -148,67 +144,92 @@ impl GroupsRun {
         Ok(())
     }
 
-    fn call(&mut self, batches: &[RecordBatch], due: &[Due<'_>], timed_out: bool) -> Result<()> {
-        let plan = Arc::clone(&self.plan);
-        let keys = plan.grouping.read(due.iter().map(|due| due.key))?;
+    async fn call(&mut self, groups: GroupedRows, due: &[Due<'_>], timed_out: bool) -> Result<()> {
         let kept = self.read(due)?;
-        let mut changes = Vec::new();
-        for ((due, key), kept) in due.iter().zip(keys).zip(kept) {
-            let mut cell = GroupCell::new(kept.value.clone(), timed_out, self.times);
-            let call = Call { key, batches, rows: due.rows, cell: &mut cell, out: &mut self.out };
-            plan.function.call(call).map_err(external)?;
-            changes.push((due, kept, cell));
+        let calls = GroupCalls {
+            groups,
+            states: kept.states,
+            timed_out,
+            timeout: self.plan.timeout,
+            watermark_ms: self.context.evict_ms.unwrap_or(0),
+            batch_time_ms: self.context.batch_time_ms,
+            output: Arc::clone(&self.plan.output),
+        };
+        let mut given = self.code.call(&calls).map_err(external)?;
+        for batch in std::mem::take(&mut given.output) {
+            let batch = self.plan.fit_output(batch).map_err(external)?;
+            self.outlet.push(batch).await?;
         }
-        self.write(changes)
+        self.write(due, &calls.states, &kept.timeouts, &given)
     }
 
-    fn read(&mut self, due: &[Due<'_>]) -> Result<Vec<Kept>> {
+    fn read(&mut self, due: &[Due<'_>]) -> Result<Kept> {
         let keys: Vec<_> = due.iter().map(|due| (due.group, due.key)).collect();
         let found = self.state.get(STATE, &keys).map_err(external)?;
         let values: Vec<&[u8]> = found.iter().flatten().map(AsRef::as_ref).collect();
-        let count = values.len();
-        let columns = self.plan.codec.decode(values)?;
-        let batch = batch_of(&self.plan.values, columns, count)?;
-        let mut next = 0;
-        let mut kept = Vec::with_capacity(found.len());
-        for found in &found {
-            if found.is_none() {
-                kept.push(Kept { value: Value::Null, timeout: NO_TIMEOUT, there: false });
-                continue;
-            }
-            let value = read_cell(&batch, 0, next)?;
-            let timeout = match read_cell(&batch, 1, next)? {
-                Value::Int(timeout) => i64::try_from(timeout).unwrap_or(NO_TIMEOUT),
-                _ => NO_TIMEOUT,
-            };
-            kept.push(Kept { value, timeout, there: true });
-            next += 1;
-        }
-        Ok(kept)
+        let mut columns = self.plan.codec.decode(values)?.into_iter();
+        let (states, timeouts) = (columns.next(), columns.next());
+        let states = states.ok_or_else(|| internal("a group's state has no column"))?;
+        let mut next = 0..;
+        let places: UInt32Array =
+            found.iter().map(|found| found.as_ref().and_then(|_| next.next())).collect();
+        let states = take(states.as_ref(), &places, None)?;
+        let states = states.as_struct_opt().cloned();
+        let timeouts: Option<Int64Array> = timeouts
+            .map(|timeouts| take(timeouts.as_ref(), &places, None))
+            .transpose()?
+            .and_then(|timeouts| timeouts.as_primitive_opt().cloned());
+        let timeout = |place| {
+            let timeouts = timeouts.as_ref().filter(|timeouts| timeouts.is_valid(place));
+            timeouts.map_or(NO_TIMEOUT, |timeouts| timeouts.value(place))
+        };
+        let timeouts = (0..found.len())
+            .map(|place| (found.get(place).is_some_and(Option::is_some), timeout(place)));
+        Ok(Kept {
+            timeouts: timeouts.collect(),
+            states: states.ok_or_else(|| internal("a group's state is no struct"))?,
+        })
     }
 
-    fn write(&mut self, changes: Vec<(&Due<'_>, Kept, GroupCell)>) -> Result<()> {
-        let (mut puts, mut values) = (Vec::new(), Vec::new());
-        for (due, kept, cell) in changes {
-            let timeout = cell.timeout_ms.unwrap_or(NO_TIMEOUT);
-            if timeout != kept.timeout {
-                self.move_timeout(due, kept.timeout, timeout)?;
+    fn write(
+        &mut self,
+        due: &[Due<'_>],
+        before: &StructArray,
+        kept: &[(bool, i64)],
+        given: &GroupReturns,
+    ) -> Result<()> {
+        self.plan.check(due.len(), given).map_err(external)?;
+        let nothing = new_null_array(before.data_type(), 1);
+        let (mut puts, mut places, mut timeouts) = (Vec::new(), Vec::new(), Vec::new());
+        let each = due.iter().zip(kept).zip(given.changes.iter().zip(&given.timeouts_ms));
+        for (place, ((due, (there, old)), (change, timeout))) in each.enumerate() {
+            let timeout = timeout.unwrap_or(NO_TIMEOUT);
+            if timeout != *old {
+                self.move_timeout(due, *old, timeout)?;
             }
-            if cell.removed && timeout == NO_TIMEOUT {
-                self.state.remove(STATE, due.group, due.key).map_err(external)?;
-                self.context.metrics.removed(usize::from(kept.there));
-            } else if cell.updated || cell.removed || timeout != kept.timeout {
-                puts.push(due);
-                let mut value = vec![cell.value];
-                if self.plan.timeout != GroupTimeout::None {
-                    value.push(Value::Int(i128::from(timeout)));
+            match change {
+                StateChange::Remove if timeout == NO_TIMEOUT => {
+                    self.state.remove(STATE, due.group, due.key).map_err(external)?;
+                    self.context.metrics.removed(usize::from(*there));
+                    continue;
                 }
-                values.push(Value::List(value));
+                StateChange::Keep if timeout == *old => continue,
+                StateChange::Keep => places.push((0, place)),
+                StateChange::Update => places.push((1, place)),
+                StateChange::Remove => places.push((2, 0)),
             }
+            puts.push(due);
+            timeouts.push(timeout);
         }
         self.context.metrics.updated(puts.len());
-        let batch = batch_of_values(&self.plan.values, values, "the state of a group");
-        let rows = self.plan.codec.encode(batch.map_err(external)?.columns())?;
+        if puts.is_empty() {
+            return Ok(());
+        }
+        let mut columns = vec![interleave(&[before, &given.states, nothing.as_ref()], &places)?];
+        if self.plan.timeout != GroupTimeout::None {
+            columns.push(Arc::new(Int64Array::from(timeouts)));
+        }
+        let rows = self.plan.codec.encode(&columns)?;
         for (due, row) in puts.into_iter().zip(rows.iter()) {
             self.state.put(STATE, due.group, due.key, row.data()).map_err(external)?;
         }
@@ -226,23 +247,6 @@ impl GroupsRun {
             self.state.put(TIMEOUTS, due.group, &key, &[]).map_err(external)?;
         }
         Ok(())
-    }
-
-    /// Sends what came out once there are `enough` rows.
-    async fn send(&mut self, enough: usize) -> Result<()> {
-        if self.out.len() < enough {
-            return Ok(());
-        }
-        let rows = std::mem::take(&mut self.out);
-        let batch = batch_of_values(&self.plan.output, rows, "a row that the function gave");
-        self.outlet.push(batch.map_err(external)?).await
-    }
-}
-
-fn read_cell(batch: &RecordBatch, column: usize, row: usize) -> Result<Value<'static>> {
-    match batch.columns().get(column) {
-        Some(column) => Ok(value_at(column.as_ref(), row).map_err(external)?.into_owned()),
-        None => Ok(Value::Null),
     }
 }
 

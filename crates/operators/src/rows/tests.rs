@@ -15,8 +15,7 @@ fn schema(fields: Vec<(&str, DataType)>) -> SchemaRef {
 }
 
 fn back<T: DeserializeOwned>(batch: &RecordBatch) -> Vec<onefold_types::Result<T>> {
-    let places: Vec<_> = (0..batch.num_rows()).map(|row| (0, row)).collect();
-    Rows::new(std::slice::from_ref(batch), &places).collect()
+    Rows::new(batch, 0..batch.num_rows()).collect()
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

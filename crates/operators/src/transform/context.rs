@@ -5,8 +5,7 @@ use super::variables::Slot;
 use crate::OperatorMetrics;
 use crate::failure;
 use crate::numbers::{NUMBER, number, push_number};
-use crate::rows::{Value, column_of_values, value_at};
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::{Array, ArrayRef, Int64Array};
 use onefold_state::{KeyGroup, PartitionState, StateRow};
 use onefold_types::{Error, Result};
 use std::ops::Bound;
@@ -76,8 +75,8 @@ impl ProcessorContext<'_> {
         [self.key, rest].concat()
     }
 
-    /// The value of a row, if it is there and has not expired.
-    pub(super) fn read(&mut self, place: usize, rest: &[u8]) -> Result<Option<Value<'static>>> {
+    /// The value of a row, if it is there and has not expired: an array of one.
+    pub(super) fn read(&mut self, place: usize, rest: &[u8]) -> Result<Option<ArrayRef>> {
         let (family, key) = (self.slot(place)?.rows, self.row_key(rest));
         let found = self.state.get(family, &[(self.group, &key)])?;
         let Some(value) = found.into_iter().next().flatten() else { return Ok(None) };
@@ -85,20 +84,25 @@ impl ProcessorContext<'_> {
         if self.is_expired(slot, &value)? {
             return Ok(None);
         }
-        decode(slot, &value).map(Some)
+        decode(slot, std::iter::once(value.as_ref())).map(Some)
     }
 
-    /// All rows of the group that have not expired: what follows the group's key, and the value.
-    pub(super) fn read_all(&mut self, place: usize) -> Result<Vec<(Box<[u8]>, Value<'static>)>> {
-        let mut read = Vec::new();
-        for row in self.scan(self.slot(place)?.rows)? {
-            let slot = self.slot(place)?;
-            if !self.is_expired(slot, &row.value)? {
-                let rest = row.key.get(self.key.len()..).unwrap_or_default();
-                read.push((rest.into(), decode(slot, &row.value)?));
+    /// All rows of the group that have not expired: what follows the group's key, and the values.
+    pub(super) fn read_all(&mut self, place: usize) -> Result<(Vec<Box<[u8]>>, ArrayRef)> {
+        let mut rows = self.scan(self.slot(place)?.rows)?;
+        let slot = self.slot(place)?;
+        if slot.ttl_ms.is_some() {
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                if !self.is_expired(slot, &row.value)? {
+                    kept.push(row);
+                }
             }
+            rows = kept;
         }
-        Ok(read)
+        let values = decode(slot, rows.iter().map(|row| row.value.as_ref()))?;
+        let rest = |row: StateRow| row.key.get(self.key.len()..).unwrap_or_default().into();
+        Ok((rows.into_iter().map(rest).collect(), values))
     }
 
     fn scan(&mut self, family: usize) -> Result<Vec<StateRow>> {
@@ -118,7 +122,7 @@ impl ProcessorContext<'_> {
     }
 
     /// Writes a row, and when it expires.
-    pub(super) fn write(&mut self, place: usize, rest: &[u8], value: Value<'static>) -> Result<()> {
+    pub(super) fn write(&mut self, place: usize, rest: &[u8], value: &ArrayRef) -> Result<()> {
         let key = self.row_key(rest);
         let slot = self.slot(place)?;
         let (family, expiries) = (slot.rows, slot.expiries);
@@ -200,8 +204,8 @@ pub(super) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-fn encode(slot: &Slot, value: Value<'static>, expiry: Option<i64>) -> Result<Vec<u8>> {
-    let mut columns = vec![column_of_values(&slot.value, vec![value], &slot.name)?];
+fn encode(slot: &Slot, value: &ArrayRef, expiry: Option<i64>) -> Result<Vec<u8>> {
+    let mut columns = vec![Arc::clone(value)];
     if let Some(expiry) = expiry {
         let expiry: ArrayRef = Arc::new(Int64Array::from(vec![expiry]));
         columns.push(expiry);
@@ -210,24 +214,28 @@ fn encode(slot: &Slot, value: Value<'static>, expiry: Option<i64>) -> Result<Vec
     Ok(rows.row(0).data().to_vec())
 }
 
-fn decode(slot: &Slot, value: &[u8]) -> Result<Value<'static>> {
-    let columns = slot.codec.decode([value]).map_err(failure::planning)?;
-    let column = columns.first().ok_or_else(damaged)?;
-    Ok(value_at(column.as_ref(), 0)?.into_owned())
+fn decode<'a>(slot: &Slot, values: impl Iterator<Item = &'a [u8]>) -> Result<ArrayRef> {
+    let columns = slot.codec.decode(values).map_err(failure::planning)?;
+    columns.into_iter().next().ok_or_else(damaged)
 }
 
 /// A user's key in a map, as bytes.
-pub(super) fn user_key(slot: &Slot, key: Value<'static>) -> Result<Vec<u8>> {
-    let (kind, codec) = slot.user_key.as_ref().ok_or_else(damaged)?;
-    let column = column_of_values(kind, vec![key], &slot.name)?;
-    let rows = codec.encode_keys(&[column]).map_err(failure::planning)?;
+pub(super) fn user_key(slot: &Slot, key: &ArrayRef) -> Result<Vec<u8>> {
+    let (_, codec) = slot.user_key.as_ref().ok_or_else(|| no_map(slot))?;
+    if key.len() != 1 || key.is_null(0) {
+        return Err(Error::invalid("a key of a map is NULL"));
+    }
+    let rows = codec.encode_keys(&[Arc::clone(key)]).map_err(failure::planning)?;
     Ok(rows.row(0).data().to_vec())
 }
 
-/// A user's key in a map, from bytes.
-pub(super) fn read_user_key(slot: &Slot, bytes: &[u8]) -> Result<Value<'static>> {
-    let (_, codec) = slot.user_key.as_ref().ok_or_else(damaged)?;
-    let columns = codec.decode([bytes]).map_err(failure::planning)?;
-    let column = columns.first().ok_or_else(damaged)?;
-    Ok(value_at(column.as_ref(), 0)?.into_owned())
+/// Users' keys in a map, from bytes.
+pub(super) fn read_user_keys(slot: &Slot, keys: &[Box<[u8]>]) -> Result<ArrayRef> {
+    let (_, codec) = slot.user_key.as_ref().ok_or_else(|| no_map(slot))?;
+    let columns = codec.decode(keys.iter().map(AsRef::as_ref)).map_err(failure::planning)?;
+    columns.into_iter().next().ok_or_else(damaged)
+}
+
+pub(super) fn no_map(slot: &Slot) -> Error {
+    Error::invalid(format!("the variable {} is no map", slot.name))
 }

@@ -1,9 +1,10 @@
 //! Kinds of variables.
 
-use super::context::{ProcessorContext, damaged, read_user_key, user_key};
+use super::context::{ProcessorContext, damaged, no_map};
 use crate::numbers::{NUMBER, number, push_number};
-use crate::rows::{Value, typed, untyped};
-use onefold_types::{Error, Result};
+use crate::rows::{column_of_values, typed, untyped, value_at};
+use arrow::array::{Array, ArrayRef};
+use onefold_types::Result;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -70,7 +71,7 @@ impl<T: Serialize + DeserializeOwned> ValueState<T> {
     /// # Errors
     /// Invalid: it cannot be read as `T`; what the state gives.
     pub fn get(&self, context: &mut ProcessorContext<'_>) -> Result<Option<T>> {
-        context.read(self.place, &[])?.map(|value| typed(value, "a variable")).transpose()
+        context.value(self.place)?.map(|value| one(&value, "a variable")).transpose()
     }
 
     /// Whether there is a value.
@@ -78,7 +79,7 @@ impl<T: Serialize + DeserializeOwned> ValueState<T> {
     /// # Errors
     /// What the state gives.
     pub fn exists(&self, context: &mut ProcessorContext<'_>) -> Result<bool> {
-        Ok(context.read(self.place, &[])?.is_some())
+        context.exists(self.place)
     }
 
     /// Sets the value.
@@ -86,7 +87,8 @@ impl<T: Serialize + DeserializeOwned> ValueState<T> {
     /// # Errors
     /// Invalid: it does not fit the declared type; what the state gives.
     pub fn update(&self, context: &mut ProcessorContext<'_>, value: &T) -> Result<()> {
-        context.write(self.place, &[], untyped(value, "a variable")?)
+        let value = array(context, self.place, value, "a variable")?;
+        context.set_value(self.place, &value)
     }
 
     /// Removes the value.
@@ -94,7 +96,7 @@ impl<T: Serialize + DeserializeOwned> ValueState<T> {
     /// # Errors
     /// What the state gives.
     pub fn clear(&self, context: &mut ProcessorContext<'_>) -> Result<()> {
-        context.remove(self.place, &[]).map(|_| ())
+        context.clear(self.place)
     }
 }
 
@@ -131,8 +133,7 @@ impl<T: Serialize + DeserializeOwned> ListState<T> {
     /// # Errors
     /// Invalid: one cannot be read as `T`; what the state gives.
     pub fn get(&self, context: &mut ProcessorContext<'_>) -> Result<Vec<T>> {
-        let elements = context.read_all(self.place)?.into_iter();
-        elements.map(|(_, value)| typed(value, "an element of a list")).collect()
+        all(&context.elements(self.place)?, "an element of a list")
     }
 
     /// Whether there is an element.
@@ -140,7 +141,7 @@ impl<T: Serialize + DeserializeOwned> ListState<T> {
     /// # Errors
     /// What the state gives.
     pub fn exists(&self, context: &mut ProcessorContext<'_>) -> Result<bool> {
-        Ok(!context.read_all(self.place)?.is_empty())
+        context.exists(self.place)
     }
 
     /// Puts elements in place of all there are.
@@ -165,17 +166,11 @@ impl<T: Serialize + DeserializeOwned> ListState<T> {
     /// # Errors
     /// As [`ListState::append`].
     pub fn append_all(&self, context: &mut ProcessorContext<'_>, elements: &[T]) -> Result<()> {
-        let sizes = self.sizes(context)?;
-        let mut size = Size::read(context, sizes)?.unwrap_or(Size { next: 0, size: 0 });
-        for element in elements {
-            let value = untyped(element, "an element of a list")?;
-            let mut position = Vec::with_capacity(NUMBER);
-            push_number(&mut position, size.next);
-            context.write(self.place, &position, value)?;
-            size.next += 1;
-            size.size += 1;
-        }
-        size.write(context, sizes)
+        let values = elements.iter().map(|element| untyped(element, "an element of a list"));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let slot = context.slot(self.place)?;
+        let elements = column_of_values(&slot.value, values, &slot.name)?;
+        context.append(self.place, &elements)
     }
 
     /// Removes all elements.
@@ -183,14 +178,7 @@ impl<T: Serialize + DeserializeOwned> ListState<T> {
     /// # Errors
     /// What the state gives.
     pub fn clear(&self, context: &mut ProcessorContext<'_>) -> Result<()> {
-        let sizes = self.sizes(context)?;
-        context.remove_all(self.place)?;
-        context.state.remove(sizes, context.group, context.key)
-    }
-
-    fn sizes(&self, context: &ProcessorContext<'_>) -> Result<usize> {
-        let slot = context.slot(self.place)?;
-        slot.sizes.ok_or_else(|| Error::invalid(format!("the variable {} is no list", slot.name)))
+        context.clear(self.place)
     }
 }
 
@@ -206,7 +194,7 @@ where
     /// the state gives.
     pub fn get(&self, context: &mut ProcessorContext<'_>, key: &K) -> Result<Option<T>> {
         let key = self.key(context, key)?;
-        context.read(self.place, &key)?.map(|value| typed(value, "a value of a map")).transpose()
+        context.entry(self.place, &key)?.map(|value| one(&value, "a value of a map")).transpose()
     }
 
     /// Whether a key has a value.
@@ -215,7 +203,7 @@ where
     /// As [`MapState::get`].
     pub fn contains(&self, context: &mut ProcessorContext<'_>, key: &K) -> Result<bool> {
         let key = self.key(context, key)?;
-        Ok(context.read(self.place, &key)?.is_some())
+        Ok(context.entry(self.place, &key)?.is_some())
     }
 
     /// Whether the map has an entry.
@@ -223,7 +211,7 @@ where
     /// # Errors
     /// What the state gives.
     pub fn exists(&self, context: &mut ProcessorContext<'_>) -> Result<bool> {
-        Ok(!context.read_all(self.place)?.is_empty())
+        context.exists(self.place)
     }
 
     /// Sets the value of a key.
@@ -232,7 +220,8 @@ where
     /// Invalid: key or value do not fit the declared types; what the state gives.
     pub fn update(&self, context: &mut ProcessorContext<'_>, key: &K, value: &T) -> Result<()> {
         let key = self.key(context, key)?;
-        context.write(self.place, &key, untyped(value, "a value of a map")?)
+        let value = array(context, self.place, value, "a value of a map")?;
+        context.put_entry(self.place, &key, &value)
     }
 
     /// Removes a key with its value.
@@ -241,7 +230,7 @@ where
     /// As [`MapState::get`].
     pub fn remove(&self, context: &mut ProcessorContext<'_>, key: &K) -> Result<()> {
         let key = self.key(context, key)?;
-        context.remove(self.place, &key).map(|_| ())
+        context.remove_entry(self.place, &key).map(|_| ())
     }
 
     /// All entries, in the order of the keys.
@@ -249,12 +238,9 @@ where
     /// # Errors
     /// Invalid: one cannot be read as `K` and `T`; what the state gives.
     pub fn entries(&self, context: &mut ProcessorContext<'_>) -> Result<Vec<(K, T)>> {
-        let mut entries = Vec::new();
-        for (key, value) in context.read_all(self.place)? {
-            let key = read_user_key(context.slot(self.place)?, &key)?;
-            entries.push((typed(key, "a key of a map")?, typed(value, "a value of a map")?));
-        }
-        Ok(entries)
+        let (keys, values) = context.entries(self.place)?;
+        let (keys, values) = (all(&keys, "a key of a map")?, all(&values, "a value of a map")?);
+        Ok(keys.into_iter().zip(values).collect())
     }
 
     /// Removes all entries.
@@ -262,13 +248,32 @@ where
     /// # Errors
     /// What the state gives.
     pub fn clear(&self, context: &mut ProcessorContext<'_>) -> Result<()> {
-        context.remove_all(self.place)
+        context.clear(self.place)
     }
 
-    fn key(&self, context: &ProcessorContext<'_>, key: &K) -> Result<Vec<u8>> {
-        match untyped(key, "a key of a map")? {
-            Value::Null => Err(Error::invalid("a key of a map is NULL")),
-            key => user_key(context.slot(self.place)?, key),
-        }
+    fn key(&self, context: &ProcessorContext<'_>, key: &K) -> Result<ArrayRef> {
+        let slot = context.slot(self.place)?;
+        let (kind, _) = slot.user_key.as_ref().ok_or_else(|| no_map(slot))?;
+        column_of_values(kind, vec![untyped(key, "a key of a map")?], &slot.name)
     }
+}
+
+/// A value as an array of one, of the variable's type; `what` names it in errors.
+fn array<T: Serialize>(
+    context: &ProcessorContext<'_>,
+    place: usize,
+    value: &T,
+    what: &str,
+) -> Result<ArrayRef> {
+    let slot = context.slot(place)?;
+    column_of_values(&slot.value, vec![untyped(value, what)?], &slot.name)
+}
+
+fn one<T: DeserializeOwned>(value: &ArrayRef, what: &str) -> Result<T> {
+    typed(value_at(value.as_ref(), 0)?.into_owned(), what)
+}
+
+fn all<T: DeserializeOwned>(values: &ArrayRef, what: &str) -> Result<Vec<T>> {
+    let each = 0..values.len();
+    each.map(|place| typed(value_at(values.as_ref(), place)?.into_owned(), what)).collect()
 }

@@ -1,29 +1,29 @@
 //! One partition of a transformation with state in one batch.
 
-use super::context::{ProcessorContext, damaged};
+use super::code::{DueTimers, Handled, ProcessorRun, ProcessorState};
+use super::context::damaged;
 use super::kinds::Size;
-use super::processor::{AnyProcessor, ExpiredTimer, GroupRows};
 use super::timers::{Due, Timers};
 use super::{TimeMode, TransformPlan};
 use crate::OperatorContext;
 use crate::failure::{external, internal};
-use crate::grouped::Groups;
+use crate::grouped::{Group, Groups};
 use crate::numbers::{NUMBER, push_number};
 use crate::outlet::Outlet;
 use crate::output;
-use crate::rows::{Value, batch_of_values};
 use crate::unary::Unary;
-use arrow::record_batch::RecordBatch;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::instant::Instant;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::TryStreamExt;
 use onefold_state::{KeyGroup, PartitionState};
+use onefold_types::Error;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Keys whose bytes are read at a time.
+/// Expiries read at a time.
 const CHUNK: usize = 1_024;
 
 #[derive(Debug)]
@@ -43,37 +43,83 @@ impl Unary for TransformOperator {
         input: SendableRecordBatchStream,
         _task: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        self.start(partition, input, None)
+    }
+
+    fn run_beside(
+        &self,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        initial: Arc<dyn ExecutionPlan>,
+        task: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.start(partition, input, Some((initial, task)))
+    }
+}
+
+/// Where rows of an initial state come from.
+type Initial = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
+impl TransformOperator {
+    fn start(
+        &self,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        initial: Option<Initial>,
+    ) -> Result<SendableRecordBatchStream> {
         let number = output::number(partition)?;
         let schema = Arc::clone(&self.plan.output);
         let (plan, context) = (Arc::clone(&self.plan), self.context.clone());
         Ok(output::spawn(Arc::clone(&schema), move |to| async move {
-            let rows = input.try_collect().await?;
             let outlet = Outlet::new(schema, to);
-            let state = context.state.open(context.id, number).map_err(external)?;
-            let mut processor = plan.processor.instance();
-            let mut variables = super::Variables::new(plan.mode);
-            processor.init(&mut variables).map_err(external)?;
+            let mut state = context.state.open(context.id, number).map_err(external)?;
+            // Both at once: the rows before may come from the same table.
+            let first = first_rows(plan.layout.begun, state.as_mut(), initial, partition);
+            let (first, rows): (_, Vec<RecordBatch>) =
+                futures::try_join!(first, input.try_collect())?;
+            let code = plan.processor.get().start().map_err(external)?;
             let timers = Timers::new(plan.layout.timers);
-            let out = Vec::new();
-            TransformRun { plan, context, state, processor, timers, outlet, out }.run(rows).await
+            let run = TransformRun { plan, context, state, code, timers, outlet };
+            run.run(first, rows).await
         }))
     }
+}
+
+/// The rows of the initial state, in the first batch only: a mark in each key group says that they
+/// were taken. Afterwards they are not read at all.
+async fn first_rows(
+    begun: Option<usize>,
+    state: &mut dyn PartitionState,
+    initial: Option<Initial>,
+    partition: usize,
+) -> Result<Vec<RecordBatch>> {
+    let Some(((initial, task), begun)) = initial.zip(begun) else { return Ok(Vec::new()) };
+    let groups = key_groups(state)?;
+    let Some(group) = groups.first() else { return Ok(Vec::new()) };
+    let mark = state.get(begun, &[(*group, &[])]).map_err(external)?;
+    if mark.into_iter().next().flatten().is_some() {
+        return Ok(Vec::new());
+    }
+    let rows = initial.execute(partition, task)?.try_collect().await?;
+    for group in groups {
+        state.put(begun, group, &[], &[]).map_err(external)?;
+    }
+    Ok(rows)
 }
 
 struct TransformRun {
     plan: Arc<TransformPlan>,
     context: OperatorContext,
     state: Box<dyn PartitionState>,
-    processor: Box<dyn AnyProcessor>,
+    code: Box<dyn ProcessorRun>,
     timers: Timers,
     outlet: Outlet,
-    out: Vec<Value<'static>>,
 }
 
 impl TransformRun {
-    async fn run(mut self, rows: Vec<RecordBatch>) -> Result<()> {
-        let handled = self.handle(rows).await;
-        let closed = self.processor.close().map_err(external);
+    async fn run(mut self, first: Vec<RecordBatch>, rows: Vec<RecordBatch>) -> Result<()> {
+        let handled = self.handle(first, rows).await;
+        let closed = self.code.close().map_err(external);
         handled?;
         closed?;
         self.outlet.finish().await?;
@@ -84,19 +130,22 @@ impl TransformRun {
         Ok(())
     }
 
-    async fn handle(&mut self, rows: Vec<RecordBatch>) -> Result<()> {
+    async fn handle(&mut self, first: Vec<RecordBatch>, rows: Vec<RecordBatch>) -> Result<()> {
         let begun = Instant::now();
-        let groups = Groups::gather(&self.plan.grouping, rows, &self.context)?;
         let plan = Arc::clone(&self.plan);
-        for chunk in groups.groups.chunks(CHUNK) {
-            let keys = plan.grouping.read(chunk.iter().map(|group| group.key.as_ref()))?;
-            for (group, key) in chunk.iter().zip(keys) {
-                let rows = GroupRows { key, batches: &groups.batches, rows: &group.rows };
-                self.call(group.group, &group.key, |processor, context, out| {
-                    processor.rows(rows, context, out)
-                })?;
-                self.send(output::CHUNK).await?;
+        if let Some(grouping) = plan.initial.as_ref().filter(|_| !first.is_empty()) {
+            let groups = Groups::gather(grouping, first, &self.context)?;
+            for part in groups.parts() {
+                let rows = groups.together(grouping, part)?;
+                let out = self.call(keys_of(part), |code, state| code.initial(&rows, state))?;
+                self.send(out).await?;
             }
+        }
+        let groups = Groups::gather(&plan.grouping, rows, &self.context)?;
+        for part in groups.parts() {
+            let rows = groups.together(&plan.grouping, part)?;
+            let out = self.call(keys_of(part), |code, state| code.rows(&rows, state))?;
+            self.send(out).await?;
         }
         self.context.metrics.update_time().add_elapsed(begun);
 
@@ -111,30 +160,28 @@ impl TransformRun {
         }
         self.expire()?;
         self.context.metrics.removal_time().add_elapsed(begun);
-        self.send(1).await
+        Ok(())
     }
 
     fn call(
         &mut self,
-        group: KeyGroup,
-        key: &[u8],
+        handled: Handled<'_>,
         handle: impl FnOnce(
-            &mut dyn AnyProcessor,
-            &mut ProcessorContext<'_>,
-            &mut Vec<Value<'static>>,
-        ) -> onefold_types::Result<()>,
-    ) -> Result<()> {
-        let mut context = ProcessorContext {
+            &mut dyn ProcessorRun,
+            &mut ProcessorState<'_>,
+        ) -> onefold_types::Result<Vec<RecordBatch>>,
+    ) -> Result<Vec<RecordBatch>> {
+        let mut state = ProcessorState {
             state: self.state.as_mut(),
             slots: &self.plan.layout.slots,
             timers: &mut self.timers,
             metrics: &self.context.metrics,
-            key,
-            group,
+            output: &self.plan.output,
             watermark_ms: self.context.evict_ms.unwrap_or(0),
             batch_time_ms: self.context.batch_time_ms,
+            handled,
         };
-        handle(self.processor.as_mut(), &mut context, &mut self.out).map_err(external)
+        handle(self.code.as_mut(), &mut state).map_err(external)
     }
 
     /// Handles the timers with a time up to `until`.
@@ -146,16 +193,14 @@ impl TransformRun {
             loop {
                 let due = self.timers.due(self.state.as_mut(), group, until, last.as_ref());
                 let due = due.map_err(external)?;
-                let keys = plan.grouping.read(due.iter().map(|due| due.key.as_ref()))?;
-                for (due, key) in due.iter().zip(keys) {
-                    if !self.timers.take(self.state.as_mut(), group, due).map_err(external)? {
-                        continue;
-                    }
-                    let timer = ExpiredTimer { expiry_ms: due.expiry_ms };
-                    self.call(group, &due.key, |processor, context, out| {
-                        processor.timer(key, timer, context, out)
+                if !due.is_empty() {
+                    let keys = plan.grouping.read(due.iter().map(|due| due.key.as_ref()))?;
+                    let expiries_ms = due.iter().map(|due| due.expiry_ms).collect();
+                    let timers = DueTimers { keys, expiries_ms };
+                    let out = self.call(Handled::Timers(group, &due), |code, state| {
+                        code.timers(&timers, state)
                     })?;
-                    self.send(output::CHUNK).await?;
+                    self.send(out).await?;
                 }
                 match due.into_iter().next_back() {
                     Some(due) => last = Some(due),
@@ -200,21 +245,36 @@ impl TransformRun {
     fn shrink(&mut self, sizes: usize, group: KeyGroup, row: &[u8]) -> Result<()> {
         let key = row.len().checked_sub(NUMBER).and_then(|end| row.get(..end));
         let key = key.ok_or_else(|| external(damaged()))?;
-        self.call(group, key, |_, context, _| {
-            let Some(size) = Size::read(context, sizes)? else { return Ok(()) };
-            Size { size: size.size - 1, ..size }.write(context, sizes)
-        })
+        let keys = Handled::Keys(vec![(group, key)]);
+        self.call(keys, |_, state| {
+            let Some(mut context) = state.at(0)? else { return Ok(Vec::new()) };
+            if let Some(size) = Size::read(&mut context, sizes)? {
+                Size { size: size.size - 1, ..size }.write(&mut context, sizes)?;
+            }
+            Ok(Vec::new())
+        })?;
+        Ok(())
     }
 
-    /// Sends what came out once there are `enough` rows.
-    async fn send(&mut self, enough: usize) -> Result<()> {
-        if self.out.len() < enough {
-            return Ok(());
+    /// Sends what came out.
+    async fn send(&mut self, out: Vec<RecordBatch>) -> Result<()> {
+        for batch in out {
+            let columns = batch.columns().to_vec();
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let output = Arc::clone(&self.plan.output);
+            let batch = RecordBatch::try_new_with_options(output, columns, &options);
+            let batch = batch.map_err(|error| {
+                let text = "what a processor gave does not fit its schema";
+                external(Error::invalid(text).because(error))
+            })?;
+            self.outlet.push(batch).await?;
         }
-        let rows = std::mem::take(&mut self.out);
-        let batch = batch_of_values(&self.plan.output, rows, "a row that the processor gave");
-        self.outlet.push(batch.map_err(external)?).await
+        Ok(())
     }
+}
+
+fn keys_of(part: &[Group]) -> Handled<'_> {
+    Handled::Keys(part.iter().map(|group| (group.group, group.key.as_ref())).collect())
 }
 
 fn key_groups(state: &dyn PartitionState) -> Result<Vec<KeyGroup>> {

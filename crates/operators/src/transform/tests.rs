@@ -33,6 +33,7 @@ fn operator(mode: TimeMode, processor: impl StatefulProcessor) -> TransformWithS
         output: Arc::new(Schema::new(output.collect::<Vec<_>>())),
         mode,
         event_time: Some(col("ts", &schema).unwrap()),
+        initial: None,
         processor: Processor::new(processor),
     }
 }
@@ -55,7 +56,7 @@ fn step(
     ];
     let rows = RecordBatch::try_new(input_schema(), columns).unwrap();
     let source = input(&input_schema(), &[vec![rows]]);
-    texts(&harness.batch(|context| operator.exec(source, context)).unwrap())
+    texts(&harness.batch(|context| operator.exec(source, None, context)).unwrap())
 }
 
 /// Count, list and map, and a timer a minute after the watermark: the processor of a run of Spark.
@@ -69,6 +70,7 @@ struct All {
 impl StatefulProcessor for All {
     type Key = String;
     type Input = In;
+    type Initial = ();
     type Output = (String, i64);
 
     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -146,6 +148,7 @@ struct Forgetful {
 impl StatefulProcessor for Forgetful {
     type Key = String;
     type Input = In;
+    type Initial = ();
     type Output = (String, Option<i64>);
 
     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -206,6 +209,7 @@ struct Alarm {
 impl StatefulProcessor for Alarm {
     type Key = (String,);
     type Input = In;
+    type Initial = ();
     type Output = (String, i64);
 
     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -276,6 +280,7 @@ struct Busy {
 impl StatefulProcessor for Busy {
     type Key = String;
     type Input = In;
+    type Initial = ();
     type Output = (String, i64);
 
     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -333,6 +338,7 @@ struct Wrong(fn(&mut Variables) -> Result<(), UserError>);
 impl StatefulProcessor for Wrong {
     type Key = String;
     type Input = In;
+    type Initial = ();
     type Output = (String, i64);
 
     fn init(&mut self, variables: &mut Variables) -> Result<(), UserError> {
@@ -386,7 +392,7 @@ fn a_variable_that_was_not_declared_is_an_error() {
     ];
     let rows = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
     let source = input(&schema, &[vec![rows]]);
-    let error = harness.batch(|context| operator.exec(source, context)).unwrap_err();
+    let error = harness.batch(|context| operator.exec(source, None, context)).unwrap_err();
     let text = crate::failure::planning(error).to_string();
     assert!(text.contains("init did not declare"), "{text}");
 }

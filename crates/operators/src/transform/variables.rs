@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Where a processor declares its variables.
 #[derive(Debug)]
 pub struct Variables {
-    mode: TimeMode,
+    /// `None`: what is declared was checked before.
+    mode: Option<TimeMode>,
     declared: Vec<Declared>,
 }
 
@@ -36,7 +37,12 @@ enum Kind {
 
 impl Variables {
     pub(super) fn new(mode: TimeMode) -> Self {
-        Variables { mode, declared: Vec::new() }
+        Variables { mode: Some(mode), declared: Vec::new() }
+    }
+
+    /// For a processor whose declarations were taken before.
+    pub(super) fn again() -> Self {
+        Variables { mode: None, declared: Vec::new() }
     }
 
     /// Declares one value for each key.
@@ -95,7 +101,7 @@ impl Variables {
         if self.declared.iter().any(|declared| declared.name == name) {
             return Err(Error::invalid(format!("the variable {name} is declared twice")));
         }
-        if ttl.is_some() && self.mode != TimeMode::ProcessingTime {
+        if ttl.is_some() && self.mode.is_some_and(|mode| mode != TimeMode::ProcessingTime) {
             return Err(Error::invalid(format!(
                 "the variable {name} has a TTL, which needs the time mode ProcessingTime"
             )));
@@ -141,14 +147,28 @@ pub(super) struct Layout {
     pub(super) families: Vec<FamilySpec>,
     pub(super) slots: Vec<Slot>,
     pub(super) timers: Option<TimerFamilies>,
+    /// Family of the marks that say that the initial state was taken.
+    pub(super) begun: Option<usize>,
 }
 
 impl Layout {
-    pub(super) fn of(variables: &Variables, grouping: &Grouping, mode: TimeMode) -> Result<Self> {
-        let mut layout = Layout { families: Vec::new(), slots: Vec::new(), timers: None };
+    pub(super) fn of(
+        variables: &Variables,
+        grouping: &Grouping,
+        mode: TimeMode,
+        initial: bool,
+    ) -> Result<Self> {
+        let (families, slots) = (Vec::new(), Vec::new());
+        let mut layout = Layout { families, slots, timers: None, begun: None };
         for declared in &variables.declared {
             let slot = layout.slot(declared, grouping)?;
             layout.slots.push(slot);
+        }
+        if initial {
+            let none = Arc::new(Schema::empty());
+            let name = "$initialState".to_owned();
+            let place = layout.family(name, Arc::clone(&none), none, Access::Point, false);
+            layout.begun = Some(place);
         }
         let prefix = match mode {
             TimeMode::None => return Ok(layout),

@@ -23,7 +23,7 @@ pub(crate) use deduplicate::Deduplicate;
 pub(crate) use event_time::EventTimeWatermark;
 pub(crate) use join::StreamJoin;
 pub(crate) use limit::GlobalLimit;
-pub(crate) use user_state::{UserFunction, UserState};
+pub(crate) use user_state::{InitialRows, UserFunction, UserState};
 
 /// Which operator of the query a node is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -33,7 +33,7 @@ pub(super) struct Stateful {
     /// How many operators keep state.
     pub(super) operators: usize,
     pub(super) flow: Option<Flow>,
-    /// The operators that have something to do when their watermark moves, by number.
+    /// The operators for which a batch without input follows when their watermark moves, by number.
     pub(super) eager: Vec<u32>,
     /// Whether an operator waits for the clock.
     pub(super) by_clock: bool,
@@ -108,18 +108,21 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
         |id: u32, output: Output, inputs: Vec<Flow>| Flow::Operator { id, output, inputs };
     if let Some(node) = as_node::<StatefulAggregate>(plan) {
         let identity = &node.identity;
-        if node.event_time.is_some() && mode != OutputMode::Complete {
+        // As in Spark also where the watermark lets nothing go.
+        if mode != OutputMode::Complete && !node.group.is_empty() {
             known.eager.push(identity.id);
-        } else if !node.group.is_empty() {
+        }
+        let bounded = node.event_time.is_some() && mode != OutputMode::Complete;
+        if !bounded && !node.group.is_empty() {
             known.warnings.push(aggregate_warning(&identity.label, mode));
         }
         return Ok(operator(identity.id, Output::Same, inputs));
     }
     if let Some(node) = as_node::<Deduplicate>(plan) {
         let bounded = node.within_ms.is_some() || dedup_event_time(node).is_some();
-        if bounded {
-            known.eager.push(node.identity.id);
-        } else {
+        // As in Spark also where the watermark lets nothing go.
+        known.eager.push(node.identity.id);
+        if !bounded {
             known.warnings.push(format!(
                 "the operator `{}` keeps every key for ever: its state has no bound; put the \
                  column with the watermark among its columns, or use \
@@ -148,7 +151,9 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
             known.eager.push(node.identity.id);
         }
         known.by_clock |= node.function.by_processing_time();
-        return Ok(operator(node.identity.id, Output::Nothing, inputs));
+        // An initial state is no stream.
+        let stream = inputs.into_iter().take(1).collect();
+        return Ok(operator(node.identity.id, Output::Nothing, stream));
     }
     Ok(Flow::Through(inputs))
 }

@@ -2,7 +2,8 @@
 //! `transform_with_state`.
 
 use super::event_time::event_time_of;
-use super::nodes::{Identity, UserFunction, UserState, extension};
+use super::nodes::{Identity, InitialRows, UserFunction, UserState, extension};
+use super::table::streaming;
 use crate::failure;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::DFSchema;
@@ -42,6 +43,8 @@ pub struct TransformOptions {
     pub mode: OutputMode,
     /// What handles the rows of a key.
     pub processor: Processor,
+    /// Static rows with which the state begins, and their keys: handled in the first batch.
+    pub initial: Option<(LogicalPlan, Vec<Expr>)>,
 }
 
 /// Calls a function with the rows and the state of each key, in each batch that has rows of it or
@@ -62,17 +65,18 @@ pub fn groups_with_state(
     }
     let output = Arc::clone(&options.output);
     let function = UserFunction::Groups(Arc::new(options));
-    node(plan, keys, &output, function)
+    node(plan, keys, None, &output, function)
 }
 
 /// Runs a processor with state variables and timers over the rows of each key.
 ///
 /// # Errors
-/// Invalid: no key, or event time without a watermark.
+/// Invalid: no key, event time without a watermark, or an initial state that is a stream or has
+/// another number of keys.
 pub fn transform_with_state(
     plan: LogicalPlan,
     keys: Vec<Expr>,
-    options: TransformOptions,
+    mut options: TransformOptions,
 ) -> Result<LogicalPlan> {
     if options.time == TimeMode::EventTime && event_time_of(plan.schema()).is_none() {
         return Err(Error::invalid(
@@ -80,14 +84,28 @@ pub fn transform_with_state(
              transformWithState",
         ));
     }
+    let initial = options.initial.take().map(|(plan, keys)| InitialRows { plan, keys });
+    if let Some(initial) = &initial {
+        if streaming(&initial.plan) {
+            return Err(Error::invalid("the initial state is a stream: it must be a static table"));
+        }
+        if initial.keys.len() != keys.len() {
+            return Err(Error::invalid(format!(
+                "the stream is grouped by {} keys, but the initial state by {}",
+                keys.len(),
+                initial.keys.len()
+            )));
+        }
+    }
     let output = Arc::clone(&options.output);
     let function = UserFunction::Transform(Arc::new(options));
-    node(plan, keys, &output, function)
+    node(plan, keys, initial, &output, function)
 }
 
 fn node(
     input: LogicalPlan,
     keys: Vec<Expr>,
+    initial: Option<InitialRows>,
     output: &SchemaRef,
     function: UserFunction,
 ) -> Result<LogicalPlan> {
@@ -101,6 +119,7 @@ fn node(
         input,
         keys,
         event_time,
+        initial,
         function,
         schema: Arc::new(schema),
     }))

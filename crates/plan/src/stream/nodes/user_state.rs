@@ -1,9 +1,9 @@
 //! State of the user's own.
 
-use super::{Identity, names, one_input, unordered};
+use super::{Identity, names, unordered};
 use crate::stream::user_state::{GroupsOptions, TransformOptions};
 use datafusion::common::DFSchemaRef;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use onefold_connector::OutputMode;
 use onefold_operators::{GroupTimeout, TimeMode};
@@ -20,8 +20,18 @@ pub(crate) struct UserState {
     pub(crate) keys: Vec<Expr>,
     /// The column of the input with a watermark.
     pub(crate) event_time: Option<Expr>,
+    /// What the state begins with.
+    pub(crate) initial: Option<InitialRows>,
     pub(crate) function: UserFunction,
     pub(crate) schema: DFSchemaRef,
+}
+
+/// Static rows that the state begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InitialRows {
+    pub(crate) plan: LogicalPlan,
+    /// The keys, over the plan.
+    pub(crate) keys: Vec<Expr>,
 }
 
 /// The user's code. Two are equal if they are the same one.
@@ -97,7 +107,9 @@ impl UserDefinedLogicalNodeCore for UserState {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
+        std::iter::once(&self.input)
+            .chain(self.initial.as_ref().map(|initial| &initial.plan))
+            .collect()
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -105,7 +117,8 @@ impl UserDefinedLogicalNodeCore for UserState {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        self.keys.iter().cloned().chain(self.event_time.clone()).collect()
+        let initial = self.initial.iter().flat_map(|initial| initial.keys.iter().cloned());
+        self.keys.iter().cloned().chain(self.event_time.clone()).chain(initial).collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -117,8 +130,15 @@ impl UserDefinedLogicalNodeCore for UserState {
         mut exprs: Vec<Expr>,
         inputs: Vec<LogicalPlan>,
     ) -> Result<Self> {
-        let input = one_input("UserState", inputs)?;
-        let event_time = exprs.split_off(self.keys.len().min(exprs.len())).into_iter().next();
-        Ok(UserState { input, keys: exprs, event_time, ..self.clone() })
+        let mut inputs = inputs.into_iter();
+        let (input, initial, none) = (inputs.next(), inputs.next(), inputs.next());
+        let input = input
+            .filter(|_| none.is_none() && initial.is_some() == self.initial.is_some())
+            .ok_or_else(|| DataFusionError::Internal("UserState has other inputs".to_owned()))?;
+        let mut rest = exprs.split_off(self.keys.len().min(exprs.len()));
+        let initial_keys = rest.split_off(usize::from(self.event_time.is_some()).min(rest.len()));
+        let event_time = rest.into_iter().next();
+        let initial = initial.map(|plan| InitialRows { plan, keys: initial_keys });
+        Ok(UserState { input, keys: exprs, event_time, initial, ..self.clone() })
     }
 }

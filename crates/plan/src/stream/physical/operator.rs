@@ -14,8 +14,8 @@ use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use onefold_operators::{
-    Deduplicate, DeduplicateWithin, GlobalLimit, GroupsWithState, NamedExpr, OperatorContext,
-    SessionAggregate, StateBound, StatefulAggregate, StreamJoin, StreamJoinSide,
+    Deduplicate, DeduplicateWithin, GlobalLimit, GroupsWithState, InitialState, NamedExpr,
+    OperatorContext, SessionAggregate, StateBound, StatefulAggregate, StreamJoin, StreamJoinSide,
     TransformWithState,
 };
 use onefold_state::OperatorSpec;
@@ -87,7 +87,10 @@ impl Operator {
             }
             (Kind::Aggregate(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Groups(operator), [input]) => operator.exec(Arc::clone(input), context),
-            (Kind::Transform(operator), [input]) => operator.exec(Arc::clone(input), context),
+            (Kind::Transform(operator), [input]) => operator.exec(Arc::clone(input), None, context),
+            (Kind::Transform(operator), [input, initial]) => {
+                operator.exec(Arc::clone(input), Some(Arc::clone(initial)), context)
+            }
             (Kind::Session(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Deduplicate(operator), [input]) => operator.exec(Arc::clone(input), context),
             (Kind::Within(operator), [input]) => operator.exec(Arc::clone(input), context),
@@ -164,10 +167,14 @@ impl Lowering<'_> {
         Ok(Operator { spec, kind: Kind::Deduplicate(operator) })
     }
 
+    fn named(&self, keys: &[Expr], schema: &DFSchema) -> Result<Vec<NamedExpr>> {
+        let names = keys.iter().map(|key| nodes::names(std::slice::from_ref(key)));
+        Ok(self.exprs(keys, schema)?.into_iter().zip(names).collect())
+    }
+
     fn user_state(&self, node: &nodes::UserState) -> Result<Operator> {
         let input = node.input.schema();
-        let names = node.keys.iter().map(|key| nodes::names(std::slice::from_ref(key)));
-        let keys: Vec<NamedExpr> = self.exprs(&node.keys, input)?.into_iter().zip(names).collect();
+        let keys = self.named(&node.keys, input)?;
         let event_time = node.event_time.as_ref().map(|expr| self.expr(expr, input)).transpose()?;
         let (id, label, arrow) = (node.identity.id, &node.identity.label, input.as_arrow());
         match &node.function {
@@ -184,11 +191,20 @@ impl Lowering<'_> {
                 Ok(Operator { spec, kind: Kind::Groups(Box::new(operator)) })
             }
             UserFunction::Transform(options) => {
+                let initial = node.initial.as_ref().map(|initial| {
+                    let schema = initial.plan.schema();
+                    let keys = self.named(&initial.keys, schema)?;
+                    Ok::<_, DataFusionError>(InitialState {
+                        schema: Arc::clone(schema.inner()),
+                        keys,
+                    })
+                });
                 let operator = TransformWithState {
                     keys,
                     output: Arc::clone(&options.output),
                     mode: options.time,
                     event_time,
+                    initial: initial.transpose()?,
                     processor: options.processor.clone(),
                 };
                 let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
