@@ -5,7 +5,7 @@ use crate::fault::from_datafusion;
 use crate::grouped::GroupedData;
 use crate::session::Session;
 use crate::writer::DataStreamWriter;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::{Column, DFSchema, JoinType, TableReference};
@@ -191,6 +191,7 @@ impl DataFrame {
         how: &str,
     ) -> Result<Self> {
         let kind = join_type(how)?;
+        let other = &other.apart_from(self)?;
         let right = other.plan.clone();
         match on.into() {
             JoinOn::Condition(text) => {
@@ -204,6 +205,20 @@ impl DataFrame {
                 self.with(|plan| plan.join_using(right, kind, columns))
             }
         }
+    }
+
+    /// Without the hidden columns that the other one has too: nobody could tell them apart.
+    fn apart_from(&self, other: &DataFrame) -> Result<Self> {
+        let same = |(qualifier, field): &(Option<&TableReference>, &FieldRef)| {
+            onefold_plan::stream::hidden(field)
+                && other.columns().has_column(&Column::from((*qualifier, *field)))
+        };
+        if !self.columns().iter().any(|column| same(&column)) {
+            return Ok(self.clone());
+        }
+        let kept = self.columns().iter().filter(|column| !same(column)).map(Expr::from);
+        let kept: Vec<Expr> = kept.collect();
+        self.with(|plan| plan.project(kept))
     }
 
     /// At most so many rows, over all batches.

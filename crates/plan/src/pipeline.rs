@@ -39,4 +39,5 @@ pub use ast::{
     Pipeline, Place, Query, Statement, StreamRead, StreamReference, StreamingTable, View,
 };
 pub use parse::parse;
+pub(crate) use streams::without_table_names;
 pub use table::{StreamResolver, plan_table};

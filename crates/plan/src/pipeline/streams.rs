@@ -17,6 +17,21 @@ pub(super) fn table_name(place: usize) -> String {
     format!("{TABLE}{place}")
 }
 
+/// A column's name without the made-up name of its stream: how often a query reads streams before
+/// this one is not to be told from its state.
+pub(crate) fn without_table_names(name: &str) -> String {
+    let mut parts = name.split(TABLE);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        match rest.strip_prefix('.').filter(|_| rest.len() < part.len()) {
+            Some(column) => plain.push_str(column),
+            None => plain.extend([TABLE, part]),
+        }
+    }
+    plain
+}
+
 /// The name under which the files number `place` that are read as a whole stand in the query.
 pub(super) fn whole_name(place: usize) -> String {
     format!("__onefold_whole_{place}")
@@ -217,4 +232,23 @@ pub(super) fn name_tables(query: &mut ast::Query, streams: &[StreamReference]) {
             _ => None,
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_table_names;
+
+    #[test]
+    fn columns_lose_the_made_up_names_of_their_streams() {
+        for (name, plain) in [
+            ("__onefold_stream_0.k", "k"),
+            ("sum(__onefold_stream_12.v)[count]", "sum(v)[count]"),
+            ("__onefold_stream_0.a = __onefold_stream_1.b", "a = b"),
+            ("__onefold_stream_0", "__onefold_stream_0"),
+            ("__onefold_stream_.k", "__onefold_stream_.k"),
+            ("window.end", "window.end"),
+        ] {
+            assert_eq!(without_table_names(name), plain);
+        }
+    }
 }

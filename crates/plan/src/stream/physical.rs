@@ -3,6 +3,7 @@
 use super::nodes::{EventTimeWatermark, as_node_of, place_of};
 use super::{BatchContext, OperatorInBatch};
 use crate::failure;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::error::{DataFusionError, Result};
@@ -146,10 +147,72 @@ pub(super) fn specs(plan: &LogicalPlan) -> Result<Vec<OperatorSpec>> {
         if let LogicalPlan::Extension(extension) = node
             && let Some(operator) = Operator::of(extension.node.as_ref(), &props, &planning)?
         {
-            specs.push(operator.spec().clone());
+            specs.push(plain_names(operator.spec().clone()));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     specs.sort_by_key(|spec: &OperatorSpec| spec.id);
     Ok(specs)
+}
+
+/// A spec whose columns do not tell where in the query their stream stands.
+fn plain_names(mut spec: OperatorSpec) -> OperatorSpec {
+    let plain = |schema: &SchemaRef| -> SchemaRef {
+        let fields = schema.fields().iter().map(|field| {
+            let name = crate::pipeline::without_table_names(field.name());
+            let name = with_plain_literals(&name);
+            field.as_ref().clone().with_name(name)
+        });
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    };
+    for family in &mut spec.families {
+        family.key = plain(&family.key);
+        family.value = plain(&family.value);
+    }
+    spec
+}
+
+/// Literals in a column's name as they stand in SQL: `window(ts,Utf8("10 seconds")).end` becomes
+/// `window(ts,'10 seconds').end`.
+fn with_plain_literals(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(place) = ["Utf8(\"", "Int64("].iter().filter_map(|it| rest.find(it)).min() {
+        let (before, literal) = rest.split_at(place);
+        let text = literal.strip_prefix("Utf8(\"").and_then(|text| text.split_once("\")"));
+        let number = literal.strip_prefix("Int64(").and_then(|number| number.split_once(')'));
+        let start = !before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
+        match (text, number) {
+            (Some((text, after)), _) if start => {
+                plain.extend([before, "'", text, "'"]);
+                rest = after;
+            }
+            (None, Some((number, after))) if start => {
+                plain.extend([before, number]);
+                rest = after;
+            }
+            _ => break,
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_plain_literals;
+
+    #[test]
+    fn literals_in_names_of_columns_are_as_in_sql() {
+        for (name, plain) in [
+            ("window(ts,Utf8(\"10 seconds\")).end", "window(ts,'10 seconds').end"),
+            ("count(Int64(1))[count]", "count(1)[count]"),
+            ("x + Int64(2) || Utf8(\"a\")", "x + 2 || 'a'"),
+            ("MyInt64(3)", "MyInt64(3)"),
+            ("Utf8(\"open", "Utf8(\"open"),
+            ("k", "k"),
+        ] {
+            assert_eq!(with_plain_literals(name), plain);
+        }
+    }
 }
