@@ -12,10 +12,12 @@ pub fn run(args: &[String]) -> Result<(), String> {
     else {
         return Err("bench takes the name of a suite: files or state".to_owned());
     };
-    let mut bench = run::cargo();
-    bench.args(["run", "--release", "--locked", "--package", "onefold-bench", "--"]).args(args);
-    if suite == "state" {
-        bench.env("ONEFOLD_BENCH_PYTHON", ci::python_folder()?.join("bin/python"));
+    let what = ["run", "--release", "--locked", "--package", "onefold-bench"];
+    if suite != "state" {
+        return run::succeed(run::cargo().args(what).arg("--").args(args));
     }
+    let mut bench = run::cargo_with_rocksdb()?;
+    bench.args(what).args(["--features", "rocksdb", "--"]).args(args);
+    bench.env("ONEFOLD_BENCH_PYTHON", ci::python_folder()?.join("bin/python"));
     run::succeed(&mut bench)
 }

@@ -1,4 +1,4 @@
-//! Measures Onefold beside plain DataFusion: every figure is a ratio or a cost taken in one run.
+//! Measures Onefold beside plain DataFusion and PySpark: every figure is a ratio or a cost taken in one run.
 //!
 //! Each measured thing runs in a child process of its own (this program with a hidden
 //! subcommand), so that peak memory is its own and nothing is warm from the one before.
@@ -15,13 +15,17 @@ mod measure;
 mod plain;
 mod state;
 mod state_data;
+mod stateful;
 mod stream;
 
+use stateful::Place;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// What any step can fail with: a bench reports the text and stops.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const USAGE: &str = "usage: onefold-bench files|state [PART …]";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -36,7 +40,20 @@ fn main() -> ExitCode {
         ["child-restart", input, output, checkpoint] => {
             stream::restart(started, input, output, checkpoint)
         }
-        _ => Err("usage: onefold-bench files|state [PART …]".into()),
+        ["child-state", case, input, output, checkpoint, provider] => {
+            stateful::run(case, &Place { input, output, checkpoint, provider })
+        }
+        ["child-plain-aggregate", input] => stateful::plain_aggregate(input),
+        [child, input, output, checkpoint, provider] => {
+            let place = Place { input, output, checkpoint, provider };
+            match *child {
+                "child-aggregate" => stateful::aggregate(&place),
+                "child-touched" => stateful::touched(&place),
+                "child-flat" => stateful::flat(&place),
+                _ => Err(USAGE.into()),
+            }
+        }
+        _ => Err(USAGE.into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,13 +12,33 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Files of each input; both engines take two of them a batch.
-pub const FILES: u64 = 20;
+const FILES: u64 = 20;
+
+/// By what rows and batches are divided: 1, or what `ONEFOLD_BENCH_DIVIDE` says.
+fn divide(number: u64) -> u64 {
+    let by = std::env::var("ONEFOLD_BENCH_DIVIDE").ok().and_then(|text| text.parse().ok());
+    (number / by.unwrap_or(1).max(1)).max(10)
+}
+
 /// Rows of the input of both windows.
-pub const EVENTS: u64 = 10_000_000;
+pub fn event_rows() -> u64 {
+    divide(10_000_000)
+}
+
 /// Different ids of the deduplication; every fifth comes a second time.
-pub const IDS: u64 = 10_000_000;
+pub fn id_count() -> u64 {
+    divide(10_000_000)
+}
+
 /// Rows of each side of the join.
-pub const PAIRS: u64 = 1_000_000;
+pub fn pair_count() -> u64 {
+    divide(1_000_000)
+}
+
+/// Batches of the query whose state comes and goes.
+pub fn flat_batches() -> u64 {
+    divide(5_000)
+}
 
 const USERS: u64 = 200_000;
 const KINDS: u64 = 16;
@@ -53,24 +73,27 @@ fn longs(numbers: &[u64], value: impl Fn(u64) -> u64) -> ArrayRef {
 
 /// `ts, kind, user, amount`, for both windows.
 pub fn events(folder: &Path) -> Result<(), Failure> {
-    write(folder, EVENTS, |numbers| {
-        let kinds = numbers.iter().map(|number| format!("kind-{}", mix(*number) % KINDS));
-        let amounts = numbers.iter().map(|number| (mix(*number) >> 44) as f64 / 100.0);
-        Ok(RecordBatch::try_from_iter([
-            ("ts", times(numbers, RATE)),
-            ("kind", Arc::new(StringArray::from_iter_values(kinds)) as ArrayRef),
-            ("user", longs(numbers, |number| (mix(number) >> 20) % USERS)),
-            ("amount", Arc::new(Float64Array::from_iter_values(amounts)) as ArrayRef),
-        ])?)
-    })
+    write(folder, event_rows(), events_of)
+}
+
+fn events_of(numbers: &[u64]) -> Result<RecordBatch, Failure> {
+    let kinds = numbers.iter().map(|number| format!("kind-{}", mix(*number) % KINDS));
+    let amounts = numbers.iter().map(|number| (mix(*number) >> 44) as f64 / 100.0);
+    Ok(RecordBatch::try_from_iter([
+        ("ts", times(numbers, RATE)),
+        ("kind", Arc::new(StringArray::from_iter_values(kinds)) as ArrayRef),
+        ("user", longs(numbers, |number| (mix(number) >> 20) % USERS)),
+        ("amount", Arc::new(Float64Array::from_iter_values(amounts)) as ArrayRef),
+    ])?)
 }
 
 /// `ts, id`, every fifth id twice, the second time far from the first.
 pub fn ids(folder: &Path) -> Result<(), Failure> {
-    let total = IDS + IDS / 5;
+    let ids = id_count();
+    let total = ids + ids / 5;
     write(folder, total, |numbers| {
         let id = |number: u64| {
-            if number % 6 == 5 { ((number / 6) * 5 + IDS / 2) % IDS } else { number - number / 6 }
+            if number % 6 == 5 { ((number / 6) * 5 + ids / 2) % ids } else { number - number / 6 }
         };
         Ok(RecordBatch::try_from_iter([
             ("ts", times(numbers, RATE)),
@@ -82,13 +105,14 @@ pub fn ids(folder: &Path) -> Result<(), Failure> {
 /// `left` and `right`, each `ts, id`: an id's right row is up to eight seconds after its left one.
 pub fn pairs(folder: &Path) -> Result<(), Failure> {
     const PAIR_RATE: u64 = 1_000;
-    write(&folder.join("left"), PAIRS, |numbers| {
+    let pairs = pair_count();
+    write(&folder.join("left"), pairs, |numbers| {
         Ok(RecordBatch::try_from_iter([
             ("ts", times(numbers, PAIR_RATE)),
             ("id", longs(numbers, |number| mix(number) >> 1)),
         ])?)
     })?;
-    write(&folder.join("right"), PAIRS, |numbers| {
+    write(&folder.join("right"), pairs, |numbers| {
         let after = numbers
             .iter()
             .map(|number| time_us(*number, PAIR_RATE) + (mix(number ^ 0xfee1) % 8_000_000) as i64);
@@ -100,29 +124,71 @@ pub fn pairs(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Cuts the numbers below `total` into [`FILES`] files; file times ascend, so that every reader
-/// takes them in the same order.
-#[allow(clippy::disallowed_methods, reason = "input of a measurement, made anew each time")]
+/// `ts, id`: all of `keys` ids, then 20 files of at most 1,000 of them each.
+pub fn few_of_many(folder: &Path, keys: u64) -> Result<(), Failure> {
+    let rows = |numbers: &[u64]| {
+        Ok(RecordBatch::try_from_iter([
+            ("ts", times(numbers, RATE)),
+            ("id", longs(numbers, |number| mix(number % keys) >> 1)),
+        ])?)
+    };
+    write_file(folder, 0, 0..keys, &rows)?;
+    let step = (keys / 1_000).max(1);
+    for file in 1..=20 {
+        let rows = |numbers: &[u64]| {
+            let spread: Vec<u64> = numbers.iter().map(|number| number * step + file).collect();
+            rows(&spread)
+        };
+        write_file(folder, file, 0..1_000.min(keys), &rows)?;
+    }
+    Ok(())
+}
+
+/// `ts, kind, user, amount`: files of 100 rows, each a second after the one before.
+pub fn windows_that_go(folder: &Path, files: u64) -> Result<(), Failure> {
+    let rows = |numbers: &[u64]| {
+        let seconds: Vec<u64> = numbers.iter().map(|number| number * RATE / 100).collect();
+        events_of(&seconds)
+    };
+    for file in 0..files {
+        write_file(folder, file, file * 100..(file + 1) * 100, &rows)?;
+    }
+    Ok(())
+}
+
+/// Cuts the numbers below `total` into [`FILES`] files.
 fn write(
     folder: &Path,
     total: u64,
     rows: impl Fn(&[u64]) -> Result<RecordBatch, Failure>,
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    let schema = rows(&[])?.schema();
     let share = total.div_ceil(FILES);
     for file in 0..FILES {
-        let path = folder.join(format!("part-{file:04}.parquet"));
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let target = std::fs::File::create(&path)?;
-        let mut writer = ArrowWriter::try_new(target, Arc::clone(&schema), Some(properties))?;
-        for chunk in chunks(file * share..total.min((file + 1) * share)) {
-            writer.write(&rows(&chunk.collect::<Vec<u64>>())?)?;
-        }
-        writer.close()?;
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_767_225_600 + file);
-        std::fs::OpenOptions::new().append(true).open(&path)?.set_modified(time)?;
+        let numbers = (file * share).min(total)..total.min((file + 1) * share);
+        write_file(folder, file, numbers, &rows)?;
     }
+    Ok(())
+}
+
+/// Writes one file; file times ascend, so that every reader takes them in the same order.
+#[allow(clippy::disallowed_methods, reason = "input of a measurement, made anew each time")]
+fn write_file(
+    folder: &Path,
+    file: u64,
+    numbers: Range<u64>,
+    rows: &dyn Fn(&[u64]) -> Result<RecordBatch, Failure>,
+) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(format!("part-{file:06}.parquet"));
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let target = std::fs::File::create(&path)?;
+    let mut writer = ArrowWriter::try_new(target, rows(&[])?.schema(), Some(properties))?;
+    for chunk in chunks(numbers) {
+        writer.write(&rows(&chunk.collect::<Vec<u64>>())?)?;
+    }
+    writer.close()?;
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_767_225_600 + file);
+    std::fs::OpenOptions::new().append(true).open(&path)?.set_modified(time)?;
     Ok(())
 }
 
