@@ -16,4 +16,5 @@ mod lists;
 mod looking;
 mod rewinding;
 mod running;
+mod state;
 mod support;

@@ -11,8 +11,11 @@
 
 mod crashes;
 mod handles;
+mod own_state;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod queries;
+mod same_as_one_batch;
+mod state_walk;
 mod stateful;
 mod world;

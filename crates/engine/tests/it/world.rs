@@ -266,6 +266,8 @@ impl Store for Memory {
 pub struct Numbers {
     pub rows: Mutex<Vec<i64>>,
     pub per_batch: usize,
+    /// After how many rows a batch ends, in ascending order; behind the last one, `per_batch`.
+    pub splits: Mutex<Vec<usize>>,
     pub released: Mutex<Vec<usize>>,
     /// When set, rows come only after permits: a batch can be held while it runs.
     pub gate: Option<Arc<tokio::sync::Semaphore>>,
@@ -324,7 +326,11 @@ impl Source for Numbers {
         let from = count(start);
         let end = match limit {
             ReadLimit::All => all,
-            ReadLimit::Options => all.min(from + self.per_batch),
+            ReadLimit::Options => {
+                let splits = self.splits.lock().unwrap();
+                let split = splits.iter().copied().find(|split| *split > from);
+                all.min(split.unwrap_or(from + self.per_batch))
+            }
         };
         let offset = |end: usize| (end > 0).then(|| Offset::new(end.to_string()));
         let note = (end > from).then(|| format!("{{\"to\":{end}}}"));
@@ -615,6 +621,11 @@ impl Host {
         }
     }
 
+    /// The session that all worlds share.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// A new world with `rows` rows, of which each batch takes `per_batch`.
     pub fn world(&self, rows: i64, per_batch: usize) -> World {
         self.held_world(rows, per_batch, None)
@@ -638,6 +649,7 @@ impl Host {
             source: Arc::new(Numbers {
                 rows: Mutex::new((0..rows).collect()),
                 per_batch,
+                splits: Mutex::default(),
                 released: Mutex::default(),
                 gate,
                 pinned: Mutex::default(),
@@ -669,6 +681,7 @@ impl World {
         Arc::new(Numbers {
             rows: Mutex::new(rows.collect()),
             per_batch,
+            splits: Mutex::default(),
             released: Mutex::default(),
             gate: None,
             pinned: Mutex::default(),

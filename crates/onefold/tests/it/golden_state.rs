@@ -10,23 +10,39 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-const EVENTS: &str = "ts TIMESTAMP, k STRING, v BIGINT";
+pub(crate) const EVENTS: &str = "ts TIMESTAMP, k STRING, v BIGINT";
 /// When the first input file was written, seconds since 1970; the n-th came n seconds later.
 const FIRST_FILE_AT: u64 = 1_767_225_600;
 
-struct Case {
+pub(crate) struct Case {
     golden: PathBuf,
     place: tempfile::TempDir,
 }
 
 impl Case {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name);
         let case = Case { golden, place: tempfile::tempdir().unwrap() };
         for folder in ["input", "left", "right"] {
             case.add(folder, folder);
         }
         case
+    }
+
+    /// A case whose files the test writes.
+    pub(crate) fn of_rows() -> Self {
+        Case { golden: PathBuf::new(), place: tempfile::tempdir().unwrap() }
+    }
+
+    /// Writes the n-th file of a folder.
+    pub(crate) fn put(&self, folder: &str, number: u64, rows: &[Value]) {
+        let folder = self.place.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("f{number:03}.json"));
+        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        fs::write(&path, text).unwrap();
+        let at = UNIX_EPOCH + Duration::from_secs(FIRST_FILE_AT + number);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
     }
 
     /// Copies a folder of the case, with the times that its files had.
@@ -54,7 +70,7 @@ impl Case {
         self.place.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn read(&self, session: &Session, folder: &str, schema: &str) -> DataFrame {
+    pub(crate) fn read(&self, session: &Session, folder: &str, schema: &str) -> DataFrame {
         session
             .read_stream()
             .format("json")
@@ -64,10 +80,11 @@ impl Case {
             .unwrap()
     }
 
-    fn run(&self, frame: &DataFrame) -> Vec<Arc<StreamingQueryProgress>> {
+    pub(crate) fn run(&self, frame: &DataFrame, by: &[&str]) -> Vec<Arc<StreamingQueryProgress>> {
         let query = frame
             .write_stream()
             .format("json")
+            .partition_by(by)
             .option("checkpointLocation", self.text("checkpoint"))
             .trigger(Trigger::AvailableNow)
             .start(self.text("output"))
@@ -76,14 +93,9 @@ impl Case {
         query.recent_progress()
     }
 
-    fn rows(&self) -> Vec<String> {
+    pub(crate) fn rows(&self) -> Vec<String> {
         let mut rows = Vec::new();
-        for entry in fs::read_dir(self.place.path().join("output")).unwrap() {
-            let path = entry.unwrap().path();
-            if !path.file_name().unwrap().to_str().unwrap().starts_with(['.', '_']) {
-                rows.extend(lines(&path).iter().map(row));
-            }
-        }
+        gather(&self.place.path().join("output"), &[], &mut rows);
         rows.sort_unstable();
         rows
     }
@@ -96,34 +108,59 @@ impl Case {
 
     /// Runs both halves of the case, the second with another number of partitions, and compares
     /// each with Spark's.
-    fn check(&self, provider: &str, query: impl Fn(&Session) -> DataFrame) {
-        for (more, partitions, rows, progress) in [
-            (false, 2, "EXPECTED_before.jsonl", "progress.jsonl"),
-            (
-                true,
-                5,
-                "EXPECTED_after_continuation.jsonl",
-                "EXPECTED_progress_after_continuation.jsonl",
-            ),
-        ] {
-            if more {
-                self.add_more();
+    pub(crate) fn check(&self, provider: &str, query: impl Fn(&Session) -> DataFrame) {
+        self.check_half(provider, false, 2, &[], &query);
+        self.add_more();
+        self.check_half(provider, true, 5, &[], &query);
+    }
+
+    fn check_half(
+        &self,
+        provider: &str,
+        more: bool,
+        partitions: u64,
+        by: &[&str],
+        query: &dyn Fn(&Session) -> DataFrame,
+    ) {
+        let (rows, progress) = if more {
+            ("EXPECTED_after_continuation.jsonl", "EXPECTED_progress_after_continuation.jsonl")
+        } else {
+            ("EXPECTED_before.jsonl", "progress.jsonl")
+        };
+        let session = onefold::session()
+            .threads(2)
+            .conf("spark.sql.shuffle.partitions", partitions.to_string())
+            .conf("spark.sql.streaming.stateStore.providerClass", provider)
+            .conf("onefold.state.localDir", self.text("local"))
+            .build()
+            .unwrap();
+        let told = self.run(&query(&session), by);
+        let told: Vec<String> = told.iter().map(|it| summary(&json(it), partitions)).collect();
+        let wanted: Vec<String> =
+            lines(&self.golden.join(progress)).iter().map(|it| summary(it, 2)).collect();
+        assert_eq!(told, wanted, "{rows} with {provider}");
+        assert_eq!(self.rows(), self.expected_rows(rows), "{rows} with {provider}");
+    }
+}
+
+/// The rows of all files below a folder, with the columns that its partitions have.
+fn gather(folder: &Path, by: &[(String, String)], rows: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        if let Some((column, value)) = name.split_once('=').filter(|_| path.is_dir()) {
+            let value = value.replace("%2F", "/");
+            gather(&path, &[by, &[(column.to_owned(), value)]].concat(), rows);
+            continue;
+        }
+        for mut line in lines(&path) {
+            for (column, value) in by {
+                line[column] = Value::from(value.as_str());
             }
-            let session = onefold::session()
-                .threads(2)
-                .conf("spark.sql.shuffle.partitions", partitions.to_string())
-                .conf("spark.sql.streaming.stateStore.providerClass", provider)
-                .build()
-                .unwrap();
-            let told: Vec<String> = self
-                .run(&query(&session))
-                .iter()
-                .map(|it| summary(&json(it), partitions))
-                .collect();
-            let wanted: Vec<String> =
-                lines(&self.golden.join(progress)).iter().map(|it| summary(it, 2)).collect();
-            assert_eq!(told, wanted, "{rows} with {provider}");
-            assert_eq!(self.rows(), self.expected_rows(rows), "{rows} with {provider}");
+            rows.push(row(&line));
         }
     }
 }
@@ -151,8 +188,14 @@ fn summary(progress: &Value, partitions: u64) -> String {
         .iter()
         .map(|it| {
             assert_eq!(it["numShufflePartitions"], partitions);
+            // The same operators under the name of the language that calls them.
+            let name = match it["operatorName"].as_str().unwrap() {
+                "applyInPandasWithState" => "flatMapGroupsWithState",
+                "transformWithStateInPandasExec" => "transformWithStateExec",
+                name => name,
+            };
             serde_json::json!([
-                it["operatorName"],
+                name,
                 it["numRowsTotal"],
                 it["numRowsUpdated"],
                 it["numRowsRemoved"],
@@ -177,21 +220,49 @@ fn windowed(case: &Case, session: &Session) -> DataFrame {
         .unwrap()
 }
 
-/// By our name, and by the one that Spark's users have in their settings.
-const PROVIDERS: [&str; 2] =
-    ["memory", "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"];
+/// By our names, and by those that Spark's users have in their settings.
+pub(crate) const PROVIDERS: &[&str] = &[
+    "memory",
+    "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
+];
 
 #[test]
 fn tumbling_windows_are_sparks() {
-    for provider in PROVIDERS {
+    for &provider in PROVIDERS {
         let case = Case::new("b_window_agg_hdfs");
         case.check(provider, |session| windowed(&case, session));
     }
 }
 
+/// What Spark kept in a RocksDB, with changelogs and with snapshots only.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn tumbling_windows_in_a_rocksdb_are_sparks() {
+    for case in ["c_window_agg_rocksdb", "c2_window_agg_rocksdb_snapshot"] {
+        for provider in
+            ["org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider", "memory"]
+        {
+            let case = Case::new(case);
+            case.check(provider, |session| windowed(&case, session));
+        }
+    }
+}
+
+#[test]
+fn duplicates_for_ever_into_a_partitioned_folder_are_sparks() {
+    for &provider in PROVIDERS {
+        let case = Case::new("l_partitioned_sink_complete_limit");
+        case.check_half(provider, false, 2, &["k"], &|session| {
+            case.read(session, "input", EVENTS).drop_duplicates(&["k", "v"]).unwrap()
+        });
+    }
+}
+
 #[test]
 fn duplicates_within_the_watermark_are_sparks() {
-    for provider in PROVIDERS {
+    for &provider in PROVIDERS {
         let case = Case::new("d_dedup_within_watermark");
         case.check(provider, |session| {
             case.read(session, "input", EVENTS)
@@ -205,7 +276,7 @@ fn duplicates_within_the_watermark_are_sparks() {
 
 #[test]
 fn a_join_of_two_streams_is_sparks() {
-    for provider in PROVIDERS {
+    for &provider in PROVIDERS {
         let case = Case::new("f_stream_stream_join");
         case.check(provider, |session| {
             let left = case.read(session, "left", "lts TIMESTAMP, k BIGINT, l STRING");
@@ -222,9 +293,8 @@ fn a_join_of_two_streams_is_sparks() {
 }
 
 #[test]
-#[ignore = "sessions are not planned yet"]
 fn session_windows_are_sparks() {
-    for provider in PROVIDERS {
+    for &provider in PROVIDERS {
         let case = Case::new("i_session_window");
         case.check(provider, |session| {
             case.read(session, "input", EVENTS)

@@ -10,9 +10,11 @@
 )]
 
 mod apart;
+mod golden_own_state;
 mod golden_state;
 mod object_store;
 mod readme;
+mod sparks_rules;
 
 use onefold::pipeline::{self, PipelineOptions};
 use onefold::{Session, StreamingQuery, Trigger};
