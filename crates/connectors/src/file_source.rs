@@ -12,6 +12,7 @@ mod csv;
 mod define;
 mod formats;
 mod input;
+mod java_number;
 mod json;
 mod json_scan;
 mod lines;

@@ -106,9 +106,10 @@ fn define(request: SourceRequest, by_batch: bool) -> Result<Arc<dyn SourceDefini
     Ok(Arc::new(Definition { pace, partitions, schema: Arc::new(schema) }))
 }
 
-/// Rows made before a second begins (Spark's formula, ramp included).
+/// Rows made before a second begins (Spark's formula, ramp included: a rate that is no more than
+/// the ramp has seconds makes nothing before the ramp is over).
 fn value_at(second: i64, per_second: i64, ramp: i64) -> i64 {
-    let step = (per_second / ramp.saturating_add(1)).max(1);
+    let step = per_second / ramp.saturating_add(1);
     if second <= ramp {
         let half = if second % 2 == 1 {
             ((second + 1) / 2).saturating_mul(second)
@@ -361,5 +362,20 @@ mod tests {
         let values: Vec<i64> = (0..7).map(|second| value_at(second, 10, 4)).collect();
         assert_eq!(values, [0, 2, 6, 12, 20, 30, 40]);
         assert_eq!(value_at(3, 10, 0), 30);
+        let slow: Vec<i64> = [0, 1, 7, 8, 10].map(|second| value_at(second, 3, 7)).to_vec();
+        assert_eq!(slow, [0, 0, 0, 3, 9]);
+    }
+
+    #[test]
+    fn no_second_makes_more_rows_than_the_full_rate() {
+        for per_second in 1..20 {
+            for ramp in 0..20 {
+                let before = |second| value_at(second, per_second, ramp);
+                for second in 0..40 {
+                    let made = before(second + 1) - before(second);
+                    assert!((0..=per_second).contains(&made), "{per_second} {ramp} {second}");
+                }
+            }
+        }
     }
 }

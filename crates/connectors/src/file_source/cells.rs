@@ -265,8 +265,8 @@ impl Cells {
             Cells::I16(b) => push_parsed(true, text, |v| b.append_value(v)),
             Cells::I32(b) => push_parsed(true, text, |v| b.append_value(v)),
             Cells::I64(b) => push_parsed(true, text, |v| b.append_value(v)),
-            Cells::F32(b) => reading.double(text).map(|v| b.append_value(v as f32)).is_some(),
-            Cells::F64(b) => reading.double(text).map(|v| b.append_value(v)).is_some(),
+            Cells::F32(b) => reading.number(text).map(|v| b.append_value(v)).is_some(),
+            Cells::F64(b) => reading.number(text).map(|v| b.append_value(v)).is_some(),
             Cells::Text(b, _) => {
                 b.append_value(text);
                 true

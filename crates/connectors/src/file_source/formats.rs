@@ -1,5 +1,6 @@
 //! How dates, times and special numbers are written in text files, by Spark's options.
 
+use super::java_number::{self, Float};
 use super::json_scan::Leniency;
 use super::time_pattern::TimePattern;
 use super::times::{Zone, parse_date, parse_timestamp, parse_timestamp_ntz};
@@ -89,23 +90,19 @@ impl Reading {
         formats.read(pattern, |p| p.timestamp_ntz(text), || parse_timestamp_ntz(text))
     }
 
-    /// A number, or one of the words for what is none.
-    pub(crate) fn double(&self, text: &str) -> Option<f64> {
-        let is = |word: &Option<String>, default: &[&str]| match word {
-            Some(word) => word == text,
-            None => default.contains(&text),
-        };
+    /// A number, or one of the words that options choose for what is none. As in Spark, the words
+    /// stand beside those that Java reads by itself (`NaN`, `Infinity`).
+    pub(crate) fn number<F: Float>(&self, text: &str) -> Option<F> {
+        let is = |word: &Option<String>, default: &str| text == word.as_deref().unwrap_or(default);
         let formats = &self.formats;
-        if is(&formats.nan, &["NaN"]) {
-            Some(f64::NAN)
-        } else if is(&formats.positive_infinity, &["Inf", "Infinity", "+Infinity", "INF", "+INF"]) {
-            Some(f64::INFINITY)
-        } else if is(&formats.negative_infinity, &["-Inf", "-Infinity", "-INF"]) {
-            Some(f64::NEG_INFINITY)
-        } else if text.bytes().any(|byte| byte.is_ascii_digit()) {
-            text.trim().parse().ok()
+        if is(&formats.nan, "NaN") {
+            Some(F::of(f64::NAN))
+        } else if is(&formats.negative_infinity, "-Inf") {
+            Some(F::of(f64::NEG_INFINITY))
+        } else if is(&formats.positive_infinity, "Inf") {
+            Some(F::of(f64::INFINITY))
         } else {
-            None
+            java_number::parse(text)
         }
     }
 }

@@ -270,7 +270,7 @@ async fn csv_words_for_what_is_no_number_can_be_chosen() {
         .schema(column("x", DataType::Float64))
         .with("nanValue", "-")
         .with("positiveInf", "big");
-    rig.file("f.csv", "-\nbig\n-Inf\nInf\n1e3\n");
+    rig.file("f.csv", "-\nbig\n-Inf\nInf\n1e3\nInfinity\nNaN\n0x1p3\nINF\n");
     let batches = rig.rows(&[0]).await.unwrap();
     let found = batches[0].column(0).as_primitive::<arrow::datatypes::Float64Type>().clone();
     assert!(found.value(0).is_nan());
@@ -278,6 +278,10 @@ async fn csv_words_for_what_is_no_number_can_be_chosen() {
     assert_eq!(found.value(2), f64::NEG_INFINITY);
     assert!(found.is_null(3));
     assert_eq!(found.value(4), 1e3);
+    assert_eq!(found.value(5), f64::INFINITY, "Java reads it whatever the words are");
+    assert!(found.value(6).is_nan());
+    assert_eq!(found.value(7), 8.0);
+    assert!(found.is_null(8));
 }
 
 fn all_kinds() -> RecordBatch {
