@@ -124,6 +124,14 @@ def test_every_batch_tells_what_spark_tells(
         assert not differences, f"batch {theirs['batchId']}: " + "\n".join(differences)
 
 
+def test_rates_have_one_decimal_in_both(both: dict[str, Both]) -> None:
+    for side in (side for of in both.values() for side in (of.ours, of.sparks)):
+        told = [fields(each) for each in side]
+        rates = [it for each in told for path, it in each.items() if path.endswith("RowsPerSecond")]
+        assert any(rate > 0 for rate in rates)
+        assert all(rate == round(rate, 1) for rate in rates), rates
+
+
 def test_late_rows_and_removed_state_are_among_what_is_compared(both: dict[str, Both]) -> None:
     operators = [each["stateOperators"][0] for each in both["windows"].sparks]
     assert sum(it["numRowsDroppedByWatermark"] for it in operators) == 1

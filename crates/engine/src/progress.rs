@@ -1,7 +1,7 @@
 //! What a batch did, in Spark's JSON.
 
 use onefold_types::{BatchId, Offset, QueryId, RunId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -23,11 +23,20 @@ pub struct StreamingQueryProgress {
     pub batch_duration: i64,
     /// Rows read.
     pub num_input_rows: u64,
-    /// Rows that came in a second since the look before; left out when not a number.
-    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    /// Rows that came in a second since the look before. The JSON has it with one decimal, as
+    /// Spark's, and leaves it out when it is not a number.
+    #[serde(
+        default = "not_a_number",
+        skip_serializing_if = "not_finite",
+        serialize_with = "one_decimal"
+    )]
     pub input_rows_per_second: f64,
-    /// Rows read per second of work; left out when not a number.
-    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    /// Rows read per second of work; in the JSON as the rate before.
+    #[serde(
+        default = "not_a_number",
+        skip_serializing_if = "not_finite",
+        serialize_with = "one_decimal"
+    )]
     pub processed_rows_per_second: f64,
     /// Milliseconds by phase. `triggerExecution` is the sum of the others.
     pub duration_ms: BTreeMap<String, i64>,
@@ -117,10 +126,18 @@ pub struct SourceProgress {
     /// Rows read.
     pub num_input_rows: u64,
     /// As [`StreamingQueryProgress::input_rows_per_second`], for this source.
-    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    #[serde(
+        default = "not_a_number",
+        skip_serializing_if = "not_finite",
+        serialize_with = "one_decimal"
+    )]
     pub input_rows_per_second: f64,
     /// As [`StreamingQueryProgress::processed_rows_per_second`], for this source.
-    #[serde(default = "not_a_number", skip_serializing_if = "not_finite")]
+    #[serde(
+        default = "not_a_number",
+        skip_serializing_if = "not_finite",
+        serialize_with = "one_decimal"
+    )]
     pub processed_rows_per_second: f64,
     /// The source's own metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -176,6 +193,20 @@ pub fn iso_ms(ms: i64) -> String {
     }
 }
 
+/// A rate as Spark prints it: with one decimal, halves upwards.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn one_decimal<S: Serializer>(rate: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(rounded(*rate))
+}
+
+fn rounded(rate: f64) -> f64 {
+    let text = rate.to_string();
+    let Some((whole, part)) = text.split_once('.') else { return rate };
+    let up = part.as_bytes().get(1).is_some_and(|digit| *digit >= b'5');
+    let down = text.get(..whole.len() + 2).and_then(|kept| kept.parse::<f64>().ok());
+    down.map_or(rate, |down| ((down * 10.0).round() + f64::from(u8::from(up))) / 10.0)
+}
+
 fn not_a_number() -> f64 {
     f64::NAN
 }
@@ -183,4 +214,33 @@ fn not_a_number() -> f64 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn not_finite(rate: &f64) -> bool {
     !rate.is_finite()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_rounded_as_spark_rounds_them() {
+        let pairs = [
+            (0.0, 0.0),
+            (0.04, 0.0),
+            (0.05, 0.1),
+            (0.15, 0.2),
+            (0.35, 0.4),
+            (1.005, 1.0),
+            (1.25, 1.3),
+            (1.349_999, 1.3),
+            (2.45, 2.5),
+            (9.95, 10.0),
+            (1_620.370_370_370_37, 1_620.4),
+            (1_234_567.85, 1_234_567.9),
+            (333_333_333.33, 333_333_333.3),
+            (1e7, 1e7),
+            (1e20, 1e20),
+        ];
+        for (rate, printed) in pairs {
+            assert_eq!(rounded(rate), printed, "{rate}");
+        }
+    }
 }
