@@ -12,6 +12,8 @@ pub const USAGE: u8 = 2;
 pub const FENCED: u8 = 3;
 /// A checkpoint, a sink or an input file is damaged, incomplete or foreign.
 pub const CORRUPT: u8 = 4;
+/// The disk failed a sync, so that this process could not go on; a new one can.
+pub const RESTART: u8 = 5;
 
 /// Why a command ends with another code than 0.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl Failure {
         let code = match error.kind() {
             ErrorKind::Fenced => FENCED,
             ErrorKind::Corrupt => CORRUPT,
+            ErrorKind::Restart => RESTART,
             _ => FAILED,
         };
         Failure { code, text: Some(error.chain()) }
@@ -64,6 +67,7 @@ impl From<Error> for Failure {
             ErrorKind::Invalid => USAGE,
             ErrorKind::Fenced => FENCED,
             ErrorKind::Corrupt => CORRUPT,
+            ErrorKind::Restart => RESTART,
             _ => FAILED,
         };
         Failure { code, text: Some(error.chain()) }
@@ -80,6 +84,8 @@ mod tests {
         assert_eq!(Failure::of_query(&Error::invalid("x")).code(), FAILED);
         assert_eq!(Failure::of_query(&Error::fenced("x")).code(), FENCED);
         assert_eq!(Failure::from(Error::corrupt("x")).code(), CORRUPT);
+        assert_eq!(Failure::from(Error::restart("x")).code(), RESTART);
+        assert_eq!(Failure::of_query(&Error::restart("x")).code(), RESTART);
         assert_eq!(Failure::from(Error::unavailable("x")).code(), FAILED);
         let error = Error::corrupt("a").because(Error::invalid("b"));
         assert_eq!(Failure::from(error).text(), Some("a: b"));

@@ -140,24 +140,24 @@ impl Inner {
     fn check_poison(&self) -> Result<()> {
         match self.poison.get() {
             None => Ok(()),
-            Some(cause) => Err(Error::unavailable(format!(
+            Some(cause) => Err(Error::restart(format!(
                 "{} is closed to changes since a sync failed ({cause}): what it holds is not \
-                 certain to be on disk; check the disk, then start the query again",
+                 certain to be on disk; check the disk, then start the process again",
                 self.root.display()
             ))),
         }
     }
 
-    /// Remembers a failed sync and says that the outcome is not known.
+    /// Remembers a failed sync. The outcome is not known, and only a new process can find it out.
     fn poisoned(&self, act: &str, path: &Path, error: std::io::Error) -> Error {
         let cause = format!("cannot {act} {}: {error}", path.display());
         tracing::error!(%cause, "a sync failed; the store takes no more changes");
         let _ = self.poison.set(cause);
         let fault = fault(act, path, error);
         let text = format!(
-            "{fault}; a sync that failed is not tried again: start the query again to recover"
+            "{fault}; a sync that failed is not tried again: start the process again to recover"
         );
-        Error::new(ErrorKind::Unknown, text).because(fault)
+        Error::restart(text).because(fault)
     }
 
     fn read(&self, path: &str) -> Result<Option<Bytes>> {

@@ -29,6 +29,7 @@ pub enum Recorded {
 ///
 /// # Errors
 /// Unknown, when it could not be found out whether the record is there: look before acting.
+/// Restart, when only a new process can find it out.
 /// Otherwise the store's error, and the record is certainly not there by this call.
 pub async fn create_record(
     store: &dyn Store,
@@ -67,5 +68,9 @@ fn unresolved(store: &dyn Store, path: &str, doubt: Error) -> Error {
         "whether {}/{path} was created is not known; start the query again, which looks first",
         store.url()
     );
-    Error::new(ErrorKind::Unknown, text).because(doubt)
+    let kind = match doubt.kind() {
+        ErrorKind::Restart => ErrorKind::Restart,
+        _ => ErrorKind::Unknown,
+    };
+    Error::new(kind, text).because(doubt)
 }

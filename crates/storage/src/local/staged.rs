@@ -242,7 +242,7 @@ impl Inner {
 fn half_done(error: Error) -> Error {
     let text = format!("{error}; some files of this batch have their final names already");
     let kind = match error.kind() {
-        ErrorKind::Corrupt => ErrorKind::Corrupt,
+        kind @ (ErrorKind::Corrupt | ErrorKind::Restart) => kind,
         _ => ErrorKind::Unknown,
     };
     Error::new(kind, text).because(error)

@@ -88,12 +88,13 @@ async fn a_failed_sync_of_the_file_leaves_nothing_and_poisons() {
     let Err(CreateError::NotDone(error)) = create(&store, "offsets/0", "a").await else {
         panic!("the name cannot be there");
     };
-    assert_eq!(error.kind(), ErrorKind::Unknown);
+    assert_eq!(error.kind(), ErrorKind::Restart);
     assert!(error.to_string().contains("offsets/.0."), "{error}");
     assert!(names(&temp.path().join("offsets")).is_empty());
     let Err(CreateError::NotDone(error)) = create(&store, "offsets/1", "a").await else {
         panic!("a poisoned store creates nothing");
     };
+    assert_eq!(error.kind(), ErrorKind::Restart);
     assert!(error.to_string().contains("sync failed"), "{error}");
     assert!(store.delete("offsets/0").await.is_err());
     assert!(store.stage("x", "t").await.is_err());
@@ -107,7 +108,7 @@ async fn a_failed_sync_of_the_folder_is_maybe_done_and_reading_back_proves_nothi
     let disk = FailingDisk::at("sync folder", 3, EIO);
     let store = LocalStore::with_disk(temp.path(), disk).unwrap();
     let outcome = create_record(&store, "offsets/0", Bytes::from("a"), Durability::Now).await;
-    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Restart);
     assert_eq!(names(&temp.path().join("offsets")), ["0"]);
 }
 
