@@ -179,11 +179,6 @@ impl SinkDefinition for FileSinkDefinition {
         let (files, hidden) = manifest::list_with_leftovers(store.as_ref()).await?;
         let newest = manifest::newest(store.as_ref(), &files).await?;
         ownership::check(store.as_ref(), newest.as_ref(), &context).await?;
-        // One that only looks must not change anything: the process may live.
-        let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
-        if !looks {
-            leftovers::clear(store.as_ref(), context.query, context.generation, hidden).await?;
-        }
         let interval = setting(&context.conf, "spark.sql.streaming.fileSink.log.compactInterval");
         let retention = Retention {
             age_ms: self.options.retention_ms,
@@ -208,7 +203,9 @@ impl SinkDefinition for FileSinkDefinition {
         let time_zone = self.options.time_zone.as_ref().or(session_zone);
         let time_zone = time_zone.map_or("UTC", String::as_str).to_owned();
         spark_text::zone(&time_zone)?;
-        Ok(Arc::new(FileSink {
+        // One that only looks must not change anything: the process may live.
+        let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
+        let sink = FileSink {
             store,
             manifest,
             encoding: Encoding::new(columns, Arc::clone(&self.options), &time_zone)?,
@@ -219,7 +216,14 @@ impl SinkDefinition for FileSinkDefinition {
             clock: context.clock,
             cleanup_delay_ms: i64::try_from(delay).unwrap_or(i64::MAX),
             state: Mutex::new(State::shared_to(context.last_intent)),
-        }))
+        };
+        if context.last_commit.is_some() {
+            sink.check_entries().await?;
+        }
+        if !looks {
+            leftovers::clear(sink.store.as_ref(), sink.query, sink.generation, hidden).await?;
+        }
+        Ok(Arc::new(sink))
     }
 }
 

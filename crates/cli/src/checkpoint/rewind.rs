@@ -6,7 +6,7 @@ use crate::sink_lookup::{self, open_store};
 use crate::terminal;
 use crate::time::WallClock;
 use onefold::checkpoint_tools::{
-    Contents, Depth, LaterMarks, RewindPlan, SinkRewind, apply_rewind, apply_sink_rewind,
+    Contents, Depth, LaterMarks, Record, RewindPlan, SinkRewind, apply_rewind, apply_sink_rewind,
     plan_rewind, plan_sink_rewind, take_generation,
 };
 use onefold::types::BatchId;
@@ -52,36 +52,77 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
     };
     let to_batch = BatchId(args.to_batch);
     let plan = plan_rewind(&contents, to_batch, &mark, later)?;
-    let sink = match plan.sink_holds {
-        Some(_) if later == LaterMarks::Rewind => {
-            let folder = match &args.sink {
-                Some(folder) => Some(folder.clone()),
-                None => sink_lookup::find(&contents, None, &args.reach)
-                    .await
-                    .ok()
-                    .and_then(|found| found.folder),
-            };
-            let folder = folder.ok_or_else(|| {
-                Failure::usage("the sink has no folder that could be rewound".to_owned())
-            })?;
-            let sink_store = open_store(&folder, &args.reach)?;
-            let plan = plan_sink_rewind(sink_store.as_ref(), to_batch).await?;
-            Some((sink_store, plan))
-        }
-        _ => None,
+    let folder = match later {
+        LaterMarks::Leave => None,
+        _ => sink_folder(args, &contents, &plan).await?,
     };
+    let mut sink = plan_sink(folder.as_deref(), &contents, &plan).await?;
+    if let Some(sink) = sink.as_ref().filter(|sink| later == LaterMarks::Refuse && sink.seen() > 0)
+    {
+        return Err(Failure::usage(later_files(sink, to_batch)));
+    }
     let mut kept_in = None;
     if args.apply && !(plan.files.is_empty() && sink.is_none()) {
         let now_ms = WallClock.now_ms();
         let generation = take_generation(store, &contents, now_ms, "checkpoint rewind").await?;
+        // A driver that lived until now may have gone on while the sink was looked at.
+        sink = plan_sink(folder.as_deref(), &contents, &plan).await?;
         apply_rewind(store.as_ref(), &plan, generation).await?;
-        if let Some((sink_store, plan)) = &sink {
-            apply_sink_rewind(sink_store.as_ref(), plan, generation).await?;
+        if let (Some(folder), Some(sink)) = (&folder, &sink) {
+            apply_sink_rewind(folder.as_ref(), sink, generation).await?;
         }
         kept_in = Some(format!("_onefold/rewound/{generation}"));
     }
-    let sink = sink.map(|(_, plan)| plan);
     Ok(Report { checkpoint: contents.url, applied: args.apply, plan, sink, kept_in })
+}
+
+/// The sink's folder, if it has one. It must where the sink holds batches that are to go.
+async fn sink_folder(
+    args: &RewindArgs,
+    contents: &Contents,
+    plan: &RewindPlan,
+) -> Result<Option<Arc<dyn Store>>, Failure> {
+    let folder = match &args.sink {
+        Some(folder) => Some(folder.clone()),
+        None => {
+            sink_lookup::find(contents, None, &args.reach).await.ok().and_then(|found| found.folder)
+        }
+    };
+    match folder {
+        Some(folder) => Ok(Some(open_store(&folder, &args.reach)?)),
+        None if plan.sink_holds.is_none() => Ok(None),
+        None => Err(Failure::usage("the sink has no folder that could be rewound".to_owned())),
+    }
+}
+
+/// What goes from the sink's folder; `None` if nothing does.
+async fn plan_sink(
+    folder: Option<&dyn Store>,
+    contents: &Contents,
+    plan: &RewindPlan,
+) -> Result<Option<SinkRewind>, Failure> {
+    let Some(folder) = folder else { return Ok(None) };
+    let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
+    let sink = plan_sink_rewind(folder, query, plan.to_batch).await?;
+    if sink.is_none() && plan.sink_holds.is_some() {
+        return Err(Failure::usage(format!(
+            "{} holds no manifest, so it is not the folder of a file sink: only those can be \
+             taken back, say --later-marks leave",
+            folder.url()
+        )));
+    }
+    Ok(sink.filter(|sink| !sink.is_empty()))
+}
+
+fn later_files(sink: &SinkRewind, to_batch: BatchId) -> String {
+    format!(
+        "{} holds {} files of batches after {to_batch} that its manifest does not name, since a \
+         driver died before it published them or their entries are lost; they would stay beside \
+         those of the batches that run anew: say --later-marks rewind to take them out too, or \
+         --later-marks leave if the query will write elsewhere",
+        sink.url,
+        sink.seen()
+    )
 }
 
 fn text(report: &Report) -> Vec<String> {

@@ -24,7 +24,8 @@ fn an_export_imported_elsewhere_is_the_same_checkpoint() {
     let file = case.dir.path().join("export.json");
     onefold(&["checkpoint", "export", text(&case.checkpoint()), text(&file)]).code(0);
     let copy = case.dir.path().join("copy");
-    onefold(&["checkpoint", "import", text(&file), text(&copy)]).code(0);
+    let said = onefold(&["checkpoint", "import", text(&file), text(&copy)]).code(0);
+    assert!(said.out.contains("to go on into a new one, use `onefold checkpoint fork`"));
     assert_eq!(visible(&case.checkpoint()), visible(&copy));
     // Neither overwrites.
     onefold(&["checkpoint", "import", text(&file), text(&copy)]).code(2);

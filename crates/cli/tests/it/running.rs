@@ -1,6 +1,6 @@
 //! `run`, `explain`, `verify` after it, and `demo`.
 
-use crate::support::{command, names, onefold, said, snapshot};
+use crate::support::{command, copy_folder, names, onefold, said, snapshot};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -109,6 +109,78 @@ fn a_rewind_of_checkpoint_and_sink_delivers_the_same_rows_again() {
     assert_eq!(progress.len(), 2, "{progress:?}");
     let verified = onefold(&["verify", &checkpoint, "--json"]).code(0).json();
     assert_eq!((&verified["equal"], &verified["rows"]), (&4.into(), &40.into()));
+}
+
+#[test]
+fn a_rewind_takes_what_a_dead_driver_had_not_published_with_it() {
+    let stream = Stream::new(3);
+    stream.drain();
+    stream.feed(3..4);
+    let mut run = command(&stream.args(&["--trigger", "available-now"]));
+    let died = run.env("ONEFOLD_CRASH_AT", "publish.before-mark:1").output().unwrap();
+    assert_eq!(died.status.code(), None, "{died:?}");
+    let listed = || names(&stream.path("out")).iter().filter(|it| it.starts_with("part-")).count();
+    assert_eq!(listed(), 4, "no entry names the last one");
+
+    let checkpoint = stream.checkpoint();
+    let args = ["checkpoint", "rewind", &checkpoint, "--to-batch", "2"];
+    let refused = onefold(&args).code(2);
+    assert!(refused.err.contains("1 files of batches after 2"), "{refused:?}");
+    assert!(refused.err.contains("--later-marks rewind"), "{refused:?}");
+    let rewind = [&args[..], &["--later-marks", "rewind"]].concat();
+    let said = onefold(&rewind).code(0);
+    assert!(said.out.contains("would go    part-00000-"), "{said:?}");
+    assert!(said.out.contains("say --apply to do it; what goes is kept in _onefold/rewound"));
+    assert_eq!(listed(), 4, "it only says so");
+    let said = onefold(&[&rewind[..], &["--apply"]].concat()).code(0);
+    assert!(said.out.contains("kept in     _onefold/rewound/"), "{said:?}");
+    assert_eq!(listed(), 3);
+    assert_eq!(stream.drain().len(), 1);
+    assert_eq!(listed(), 4);
+    let verified = onefold(&["verify", &checkpoint, "--json"]).code(0).json();
+    assert_eq!((&verified["equal"], &verified["rows"]), (&4.into(), &40.into()));
+    let said = onefold(&[&args[..4], &["3", "--apply"]].concat()).code(0);
+    assert!(said.out.contains("nothing had to be done"), "{said:?}");
+}
+
+#[test]
+fn lost_entries_of_the_manifest_are_advised_on_alike_everywhere() {
+    for (lost, at_start) in [("2", "committed batch 2"), ("1", "_spark_metadata/1 is missing")] {
+        let stream = Stream::new(3);
+        stream.drain();
+        fs::remove_file(stream.path("out/_spark_metadata").join(lost)).unwrap();
+        let ran = onefold(&stream.args(&["--trigger", "available-now"])).code(4);
+        assert!(ran.err.contains("checkpoint repair") && ran.err.contains(at_start), "{ran:?}");
+        let verified = onefold(&["verify", &stream.checkpoint()]).code(1);
+        assert!(verified.out.contains("checkpoint repair"), "{verified:?}");
+        if lost == "2" {
+            let shown = onefold(&["checkpoint", "show", &stream.checkpoint()]).code(1);
+            assert!(shown.out.contains("checkpoint repair"), "{shown:?}");
+        }
+        onefold(&["checkpoint", "repair", &stream.checkpoint(), "--apply"]).code(0);
+        stream.feed(3..4);
+        assert_eq!(stream.drain().len(), 1);
+    }
+}
+
+#[test]
+fn a_plan_says_whose_checkpoint_it_is_about() {
+    let stream = Stream::new(1);
+    stream.drain();
+    copy_folder(Path::new(&stream.checkpoint()), &stream.path("copy"));
+    let (file, checkpoints) = (stream.text("pipeline.sql"), stream.text("checkpoints"));
+    let plan = |folder: &str, more: &[&str]| {
+        let args = ["checkpoint", "plan", folder, &file, "--checkpoint", &checkpoints];
+        onefold(&[&args[..], more].concat())
+    };
+    let own = plan(&stream.checkpoint(), &[]).code(0);
+    assert!(own.out.contains("table       orders"), "{own:?}");
+    assert!(!own.out.contains("keeps its checkpoint"), "{own:?}");
+    let copy = plan(&stream.text("copy"), &[]).code(0);
+    let note = format!("note        `orders` keeps its checkpoint in {}", stream.checkpoint());
+    assert!(copy.out.contains(&note), "{copy:?}");
+    let other = plan(&stream.checkpoint(), &["--table", "nope"]).code(2);
+    assert!(other.err.contains("no table `nope`; there are: orders"), "{other:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use line::{parse_lines, render};
 use onefold_storage::planted::{Bug, planted};
 use onefold_storage::{CreateError, Created, Durability, Entry, Store};
-use onefold_types::{BatchId, Error, Generation, Mark, Published, QueryId, Result};
+use onefold_types::{BatchId, Error, ErrorKind, Generation, Mark, Published, QueryId, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -301,6 +301,23 @@ impl Manifest {
         newest.is_some_and(|newest| batch < newest) && self.lacks(batch).await
     }
 
+    /// The first batch before the newest one that no file of the manifest tells, as it was last
+    /// listed: the files that a compact one replaces may be gone, and none after it.
+    pub(crate) async fn first_hole(&self) -> Option<BatchId> {
+        let files = &self.inner.state.lock().await.files;
+        let (newest, _) = files.last_key_value()?;
+        let compact = files.iter().rev().find(|(_, form)| form.compact);
+        let first = compact.map_or(0, |(batch, _)| batch.0);
+        (first..newest.0).map(BatchId).find(|batch| !files.contains_key(batch))
+    }
+
+    /// Lists the manifest anew.
+    pub(crate) async fn list_again(&self) -> Result<()> {
+        let files = list(self.inner.store.as_ref()).await?;
+        self.inner.state.lock().await.files = files;
+        Ok(())
+    }
+
     /// Whether a batch's file is a compact one.
     pub(crate) fn compacts(&self, batch: BatchId) -> bool {
         self.inner.compacts(batch)
@@ -309,7 +326,8 @@ impl Manifest {
     /// Creates the mark of a batch.
     ///
     /// # Errors
-    /// Unknown, when the mark may be there or not: look before acting.
+    /// Unknown, when the mark may be there or not: look before acting; Restart, when only a new
+    /// process can find that out.
     pub(crate) async fn mark(&self, batch: BatchId, lines: &[Line], now_ms: i64) -> Result<Marked> {
         let inner = &self.inner;
         let mut state = inner.state.lock().await;
@@ -343,12 +361,16 @@ impl Manifest {
             Ok(Created::Exists(bytes)) => bytes,
             Err(CreateError::NotDone(error)) => return Err(error),
             Err(CreateError::MaybeDone(error)) => {
-                return Err(Error::unknown(format!(
+                let kind = match error.kind() {
+                    ErrorKind::Restart => ErrorKind::Restart,
+                    _ => ErrorKind::Unknown,
+                };
+                let text = format!(
                     "whether {}/{path} was created is not known; start the query again, which \
                      looks first",
                     inner.store.url()
-                ))
-                .because(error));
+                );
+                return Err(Error::new(kind, text).because(error));
             }
         };
         if planted(Bug::PublishWithoutReadingMark) {

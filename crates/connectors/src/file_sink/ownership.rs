@@ -63,11 +63,12 @@ async fn check_absence(store: &dyn Store, context: &SinkContext) -> Result<()> {
 fn behind(store: &dyn Store, held: &str, context: &SinkContext) -> Error {
     let commit = context.last_commit.map(|batch| batch.to_string()).unwrap_or_default();
     Error::corrupt(format!(
-        "the checkpoint committed batch {commit} of query {}, but the output {} holds {held}: the \
-         output was moved, emptied or restored from an older copy; put back the output that \
-         belongs to this checkpoint (where only entries of its manifest are lost, `onefold \
-         checkpoint repair` makes them again), or replay the query with a new checkpoint into a new output \
-         folder",
+        "the checkpoint committed batch {commit} of query {0}, but the output {1} holds {held}: the \
+         output was moved, emptied, restored from an older copy or is a new one; put back the \
+         output that belongs to this checkpoint (where only entries of its manifest are lost, \
+         `onefold checkpoint repair` makes them again), go on into an empty one, without the \
+         batches before, with `onefold checkpoint fork CHECKPOINT NEW --sink {1}`, or replay the \
+         query with a new checkpoint into a new output folder",
         context.query,
         store.url()
     ))

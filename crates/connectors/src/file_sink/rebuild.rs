@@ -98,10 +98,20 @@ impl FileSink {
         ))
     }
 
+    /// Looks whether an entry before the newest one is lost, which the next compaction would need.
+    pub(super) async fn check_entries(&self) -> Result<()> {
+        let Some(batch) = self.manifest.first_hole().await else { return Ok(()) };
+        // A driver that still lives may have compacted and removed it during the listing. Then the
+        // compact file was there before, and another listing shows it.
+        self.manifest.list_again().await?;
+        if self.manifest.lacks(batch).await { Err(self.entry_is_lost(batch)) } else { Ok(()) }
+    }
+
     /// The error of a batch that the manifest should hold.
     pub(super) fn entry_is_lost(&self, batch: onefold_types::BatchId) -> Error {
         Error::corrupt(format!(
-            "{}/{} is missing; `onefold checkpoint repair` can make it again from the data files",
+            "{}/{} is missing, though later entries are there; `onefold checkpoint repair` can \
+             make it again from the data files",
             self.store.url(),
             super::manifest::path_of(batch, self.manifest.compacts(batch))
         ))

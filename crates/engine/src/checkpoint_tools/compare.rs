@@ -5,6 +5,10 @@ use onefold_connector::Sink;
 use onefold_types::{BatchId, Published, Result, Totals};
 use serde::Serialize;
 
+/// What to do about batches that a sink lacks.
+const REPAIR: &str =
+    "where only entries of a manifest are lost, `onefold checkpoint repair` makes them again";
+
 /// The result of `onefold verify`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -149,11 +153,15 @@ impl Comparison {
         let last_intent = contents.intent_ids.last().copied();
         let (batch, text) = match (held, self.last_commit) {
             (None, Some(commit)) => {
-                (commit, format!("batches up to {commit} are committed, the sink holds none"))
+                let text = format!("batches up to {commit} are committed, the sink holds none");
+                (commit, format!("{text}; {REPAIR}"))
             }
             (Some(held), Some(commit)) if held < commit => (
                 held.next(),
-                format!("batches up to {commit} are committed, the sink holds up to {held} only"),
+                format!(
+                    "batches up to {commit} are committed, the sink holds up to {held} only; \
+                     {REPAIR}"
+                ),
             ),
             (Some(held), _) if last_intent.is_none_or(|intent| intent < held) => {
                 (held, format!("the sink holds batch {held}, which the checkpoint never planned"))

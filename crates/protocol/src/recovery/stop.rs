@@ -99,8 +99,9 @@ impl fmt::Display for StopReason {
             StopReason::SinkBehind { mark, last_commit } => write!(
                 f,
                 "batch {last_commit} is committed, but the sink holds {}: the output was moved, \
-                 emptied or is another one; point the query at the right output, or go back with \
-                 `onefold checkpoint rewind` to deliver the missing batches again",
+                 emptied or is another one, or entries of its manifest are lost; point the query \
+                 at the right output, make lost entries again with `onefold checkpoint repair`, or \
+                 go back with `onefold checkpoint rewind` to deliver the missing batches again",
                 match mark {
                     Some(mark) => format!("{mark} as its newest"),
                     None => "no batch".to_owned(),

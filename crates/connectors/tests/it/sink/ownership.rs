@@ -36,6 +36,12 @@ async fn an_output_ahead_of_or_behind_the_checkpoint_is_refused() {
     assert!(refused(&rig, None, None).await.contains("no batch yet"));
     assert!(refused(&rig, None, Some(0)).await.contains("only reaches batch 0"));
     assert!(refused(&rig, Some(4), Some(4)).await.contains("committed batch 4"));
+    let new = tempfile::tempdir().unwrap();
+    let mut into_new = Rig::local(new.path());
+    into_new.query = rig.query;
+    let error = refused(&into_new, Some(4), Some(4)).await;
+    let fork = format!("fork CHECKPOINT NEW --sink {}`", into_new.store.url());
+    assert!(error.contains(&fork), "{error}");
     rig.open(2, Some(0), Some(1)).await.unwrap();
     rig.open(3, Some(1), Some(2)).await.unwrap();
 }

@@ -56,6 +56,31 @@ async fn a_lost_entry_is_named_and_made_again_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lost_entry_before_the_newest_stops_a_start_at_once() {
+    let out = tempfile::tempdir().unwrap();
+    let mut rig = Rig::local(out.path());
+    let name = "spark.sql.streaming.fileSink.log.compactInterval";
+    rig.conf.insert(name.to_owned(), "3".to_owned());
+    let totals = run(&rig, 5).await;
+    rig.open(2, Some(4), Some(4)).await.unwrap();
+    // Files that a compact one replaces may be gone.
+    for name in ["0", "1"] {
+        fs::remove_file(entry(out.path(), name)).unwrap();
+    }
+    rig.open(3, Some(4), Some(5)).await.unwrap();
+    fs::remove_file(entry(out.path(), "3")).unwrap();
+    let error = rig.open(4, Some(4), Some(5)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let text = error.to_string();
+    assert!(text.contains("_spark_metadata/3") && text.contains("checkpoint repair"), "{text}");
+    opened(&rig).await.rebuild(&lost(3, Some(totals[3])), true).await.unwrap().unwrap();
+    rig.open(5, Some(4), Some(5)).await.unwrap();
+    fs::remove_file(entry(out.path(), "2.compact")).unwrap();
+    let error = rig.open(6, Some(4), Some(5)).await.unwrap_err().to_string();
+    assert!(error.contains("_spark_metadata/0") && error.contains("checkpoint repair"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_that_is_gone_is_made_again_compact_files_and_all() {
     let out = tempfile::tempdir().unwrap();
     let mut rig = Rig::local(out.path());
