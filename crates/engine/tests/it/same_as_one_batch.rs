@@ -40,7 +40,7 @@ fn shown(random: &mut Random, rows: &[i64], closing: i64, terms: usize) -> Vec<S
     ends.sort_unstable();
     ends.push(rows.len());
     let mut splits: Vec<usize> =
-        (0..random.below(7)).map(|_| random.below(rows.len() + 1)).collect();
+        (0..random.below(12)).map(|_| random.below(rows.len() + 1)).collect();
     splits.extend(&ends);
     splits.sort_unstable();
     let terms = ends.iter().enumerate();

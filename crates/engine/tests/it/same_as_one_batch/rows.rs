@@ -86,13 +86,14 @@ impl Input {
 
 fn rows(random: &mut Random) -> Vec<Row> {
     let mut newest = 1_000 + random.upto(4);
-    let count = 12 + random.below(30);
-    let step = 1 + random.upto(3);
+    let count = 20 + random.below(30);
+    let step = 1 + random.upto(2);
     (0..count)
         .map(|_| {
             newest += random.upto(step);
-            // The watermark is at most `newest - DELAY`.
-            let ts = newest - random.upto(DELAY - 1);
+            // The watermark is at most `newest - DELAY`. Many rows come as late as they may.
+            let back = if random.below(3) == 0 { DELAY - 1 } else { random.upto(DELAY - 1) };
+            let ts = newest - back;
             Row { ts, k: random.upto(3), v: random.upto(4) }
         })
         .collect()
