@@ -11,6 +11,7 @@ mod columnar;
 mod csv;
 mod define;
 mod formats;
+mod infer;
 mod input;
 mod java_number;
 mod json;

@@ -111,6 +111,12 @@ pub static SETTINGS: &[OptionSpec] = &[
     )
     .default("0"),
     OptionSpec::new(
+        "spark.sql.streaming.schemaInference",
+        OptionKind::Bool,
+        "a stream of files without a schema takes it from the files that are there",
+    )
+    .default("false"),
+    OptionSpec::new(
         "onefold.retry.maxAttempts",
         OptionKind::Count { min: 1, max: 1_000_000 },
         "tries of one batch before an outside failure ends the query",

@@ -3,7 +3,7 @@
 use super::reader::Wanted;
 use super::rows::{Emit, batch_of};
 use arrow::array::{ArrayRef, Int64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow_avro::reader::ReaderBuilder;
 use onefold_types::{Error, Result};
@@ -82,6 +82,23 @@ pub(crate) fn parquet<R: ChunkReader + 'static>(
         .build()
         .map_err(damaged("Parquet"))?;
     give(batches, "Parquet", path, wanted, emit)
+}
+
+/// The columns of a Parquet file.
+pub(crate) fn parquet_schema<R: ChunkReader + 'static>(file: R) -> Result<SchemaRef> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged("Parquet"))?;
+    Ok(Arc::clone(builder.schema()))
+}
+
+/// The columns of an ORC file.
+pub(crate) fn orc_schema<R: orc_rust::reader::ChunkReader>(file: R) -> Result<SchemaRef> {
+    Ok(orc_rust::ArrowReaderBuilder::try_new(file).map_err(damaged("ORC"))?.schema())
+}
+
+/// The columns of an Avro file.
+pub(crate) fn avro_schema(input: Box<dyn Read + Send>) -> Result<SchemaRef> {
+    let reader = ReaderBuilder::new().build(BufReader::new(input)).map_err(damaged("Avro"))?;
+    Ok(reader.schema())
 }
 
 /// Reads an ORC file.

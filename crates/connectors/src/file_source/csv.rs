@@ -168,28 +168,63 @@ impl Dialect {
 
 /// Reads one file.
 pub(crate) fn read(
-    mut input: Box<dyn Read + Send>,
+    input: Box<dyn Read + Send>,
     dialect: &Dialect,
     path: &str,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     let mut header = dialect.header;
-    let mut line = |text: &str, rows: &mut Rows<'_>| -> Result<(bool, usize)> {
+    dialect.for_each(input, |record| {
         rows.next_line();
-        let end = text.find(['\n', '\r']).unwrap_or(text.len());
-        if dialect.skipped(if dialect.multi_line { text.get(..end).unwrap_or(text) } else { text })
-        {
-            return Ok((true, (end + 1).min(text.len())));
-        }
-        let (tokens, used) = dialect.record(text);
+        let Some((tokens, raw)) = record else { return Ok(true) };
         if std::mem::take(&mut header) {
             dialect.check_header(&tokens, path)?;
-            return Ok((true, used));
+            return Ok(true);
         }
-        let raw = text.get(..used).unwrap_or(text).trim_end_matches(['\n', '\r']);
-        Ok((dialect.add(&tokens, raw, rows)?, used))
-    };
-    if dialect.multi_line {
+        dialect.add(&tokens, raw, rows)
+    })
+}
+
+impl Dialect {
+    /// Gives the fields of each record, a header included; `None` for null.
+    pub(crate) fn records(
+        &self,
+        input: Box<dyn Read + Send>,
+        mut each: impl FnMut(Vec<Option<String>>) -> Result<bool>,
+    ) -> Result<()> {
+        self.for_each(input, |record| {
+            let Some((tokens, _)) = record else { return Ok(true) };
+            let cell = |(text, quoted): Token| {
+                let text = if quoted && text.is_empty() { self.empty_value.clone() } else { text };
+                (text != self.null_value).then_some(text)
+            };
+            each(tokens.into_iter().map(cell).collect())
+        })
+    }
+
+    /// Gives each record and its text; `None` for a line that is left out.
+    fn for_each(
+        &self,
+        mut input: Box<dyn Read + Send>,
+        mut each: impl FnMut(Option<(Vec<Token>, &str)>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut line = |text: &str| -> Result<(bool, usize)> {
+            let end = text.find(['\n', '\r']).unwrap_or(text.len());
+            let first = if self.multi_line { text.get(..end).unwrap_or(text) } else { text };
+            if self.skipped(first) {
+                return Ok((each(None)?, (end + 1).min(text.len())));
+            }
+            let (tokens, used) = self.record(text);
+            let raw = text.get(..used).unwrap_or(text).trim_end_matches(['\n', '\r']);
+            Ok((each(Some((tokens, raw)))?, used))
+        };
+        if !self.multi_line {
+            let separator = self.line_separator.as_deref();
+            return for_each_line(input, separator, |bytes| match bytes {
+                Line::Text(text) => Ok(line(text)?.0),
+                Line::Bytes(bytes) => Ok(line(&String::from_utf8_lossy(bytes))?.0),
+            });
+        }
         let mut bytes = Vec::new();
         input
             .read_to_end(&mut bytes)
@@ -197,16 +232,12 @@ pub(crate) fn read(
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
         let mut rest: &str = &text;
         while !rest.is_empty() {
-            let (more, used) = line(rest, rows)?;
+            let (more, used) = line(rest)?;
             if !more {
                 return Ok(());
             }
             rest = rest.get(used.max(1)..).unwrap_or_default();
         }
-        return Ok(());
+        Ok(())
     }
-    for_each_line(input, dialect.line_separator.as_deref(), |bytes| match bytes {
-        Line::Text(text) => Ok(line(text, rows)?.0),
-        Line::Bytes(bytes) => Ok(line(&String::from_utf8_lossy(bytes), rows)?.0),
-    })
 }

@@ -6,6 +6,7 @@ mod places;
 
 use super::clean::Cleaner;
 use super::formats::{Formats, Reading};
+use super::infer::{self, Inference};
 use super::input::Tolerance;
 use super::json_scan::Leniency;
 use super::listing::{Places, has_glob};
@@ -124,6 +125,24 @@ impl Definition {
         }
         let places = places(&paths, &options, &conf, runtime)?;
         let zone = zone_of(&options, &conf)?;
+        let tolerance = Tolerance {
+            corrupt: options.flag("ignoreCorruptFiles"),
+            missing: options.flag("ignoreMissingFiles"),
+            changed: options.flag("onefold.source.allowChangedFiles"),
+        };
+        let schema = match schema {
+            None if infers(format, &conf) => {
+                let reader = reader(format, &options, &Fields::empty())?;
+                let inference = Inference {
+                    strings: options.flag("primitivesAsString"),
+                    csv_types: options.flag("inferSchema"),
+                    leniency: leniency(&options),
+                    zone,
+                };
+                Some(infer::schema(&places, &reader, tolerance, inference)?)
+            }
+            given => given,
+        };
         let base = base_of(&options, &places)?;
         let partition_columns = match &base {
             Some(base) => {
@@ -148,11 +167,7 @@ impl Definition {
         }
         let definition = Definition {
             choice: choice(&options)?,
-            tolerance: Tolerance {
-                corrupt: options.flag("ignoreCorruptFiles"),
-                missing: options.flag("ignoreMissingFiles"),
-                changed: options.flag("onefold.source.allowChangedFiles"),
-            },
+            tolerance,
             reader: reader(format, &options, &data)?,
             leniency: leniency(&options),
             formats: Arc::new(Formats::of(&options)?),
@@ -267,6 +282,14 @@ impl Definition {
             .collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(FileScan::new(shared, files, config.target_partitions())))
     }
+}
+
+/// Whether the schema is taken from the files that are there.
+fn infers(format: Format, conf: &BTreeMap<String, String>) -> bool {
+    !matches!(format, Format::Text | Format::BinaryFile)
+        && conf
+            .get("spark.sql.streaming.schemaInference")
+            .is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
 }
 
 fn zone_of(options: &Options, conf: &BTreeMap<String, String>) -> Result<Zone> {

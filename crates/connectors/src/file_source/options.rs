@@ -106,6 +106,12 @@ pub(crate) static JSON: &[OptionSpec] = &[
     MULTI_LINE,
     LINE_SEP,
     ENCODING,
+    OptionSpec::new(
+        "primitivesAsString",
+        OptionKind::Bool,
+        "a schema that is inferred has strings for all simple values",
+    )
+    .default("false"),
     OptionSpec::new("allowComments", OptionKind::Bool, "allow comments").default("false"),
     OptionSpec::new("allowUnquotedFieldNames", OptionKind::Bool, "allow bare names")
         .default("false"),
@@ -137,6 +143,12 @@ pub(crate) static CSV: &[OptionSpec] = &[
     OptionSpec::new("nullValue", OptionKind::Text, "the text that stands for null").default(""),
     OptionSpec::new("emptyValue", OptionKind::Text, "what an empty quoted field reads as")
         .default(""),
+    OptionSpec::new(
+        "inferSchema",
+        OptionKind::Bool,
+        "a schema that is inferred has types, not only strings",
+    )
+    .default("false"),
     OptionSpec::new("nanValue", OptionKind::Text, "the text that stands for no number")
         .default("NaN"),
     OptionSpec::new("positiveInf", OptionKind::Text, "the text that stands for infinity")

@@ -48,7 +48,8 @@ fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-fn infer_one(value: &str, zone: Zone) -> DataType {
+/// The type of one value.
+pub(crate) fn infer_one(value: &str, zone: Zone) -> DataType {
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
     if value.parse::<i32>().is_ok() {
         DataType::Int32
@@ -65,7 +66,8 @@ fn infer_one(value: &str, zone: Zone) -> DataType {
     }
 }
 
-fn widen(one: DataType, other: DataType) -> DataType {
+/// The type that holds values of both.
+pub(crate) fn widen(one: DataType, other: DataType) -> DataType {
     let rank = |kind: &DataType| match kind {
         DataType::Int32 => Some((0, 0)),
         DataType::Int64 => Some((0, 1)),

@@ -3,6 +3,7 @@
 mod bad;
 mod choice;
 mod content;
+mod infer;
 mod log;
 mod made;
 mod order;

@@ -111,7 +111,9 @@ pub(super) fn given_columns(format: Format, given: Option<&SchemaRef>) -> Result
         (Format::Text, None) => vec![Field::new("value", DataType::Utf8, true)].into(),
         (_, None) => {
             return invalid(format!(
-                "a stream of {} files needs a schema; give one, as in schema(\"id BIGINT\")",
+                "a stream of {} files needs a schema; give one with schema(\"id BIGINT\"), in SQL \
+                 with schema => 'id BIGINT', or set spark.sql.streaming.schemaInference=true to \
+                 take it from the files that are there at the start",
                 format.name()
             ));
         }

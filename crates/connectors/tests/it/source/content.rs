@@ -336,6 +336,14 @@ async fn avro_and_orc_give_back_what_was_written() {
         rig.file("a", &bytes);
         let read = rig.rows(&[0, 1, 2, 3, 4, 5]).await.unwrap();
         assert_eq!(read, std::slice::from_ref(&batch), "{}", spec.name);
+        // Its schema can be taken from the file.
+        let rig = Rig::new(spec).schema(None).conf("spark.sql.streaming.schemaInference", "true");
+        rig.file("a", &bytes);
+        let schema = rig.define().await.unwrap().schema();
+        let types = |schema: &Schema| -> Vec<DataType> {
+            schema.fields().iter().take(6).map(|field| field.data_type().clone()).collect()
+        };
+        assert_eq!(types(&schema), types(&batch.schema()), "{}", spec.name);
         // A column of another case, one that is not there, and none at all.
         let mut rig = Rig::new(spec).schema(column("ID", DataType::Int64));
         rig.file("a", &bytes);
