@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 
 pub use aggregate::aggregate;
 pub(crate) use catalog::{Tables, object_name, relations};
-pub use frames::{group_by, order_by};
+pub use frames::{group_by, order_by, sort};
 pub(crate) use resolve::nothing;
 pub use text::SQL_BYTES_MAX;
 

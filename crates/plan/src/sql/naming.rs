@@ -37,7 +37,12 @@ pub(super) fn name_of(expr: &Expr) -> String {
         Expr::IsNull(inner) => format!("({} IS NULL)", inner_name(inner)),
         Expr::IsNotNull(inner) => format!("({} IS NOT NULL)", inner_name(inner)),
         Expr::Function(function) => {
-            let name = function.name.to_string().to_lowercase();
+            let mut name = function.name.to_string().to_lowercase();
+            // A function that came with an expression has a number behind its own name.
+            let own = function.name.0.last().and_then(|part| part.as_ident());
+            if let Some((shown, _)) = own.and_then(|ident| ident.value.rsplit_once('#')) {
+                shown.clone_into(&mut name);
+            }
             match name.as_str() {
                 "explode" | "explode_outer" => return "col".to_owned(),
                 // Spark calls windows so however they are made.
