@@ -6,7 +6,7 @@
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::reader::DataStreamReader;
-use crate::session::Session;
+use crate::session::{Session, SessionInner};
 use crate::timer::Timer;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -20,9 +20,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{
     Clock, LatestOffset, ReadLimit, ScanRequest, SourceContext, SourceDefinition,
 };
-use onefold_types::{OffsetRange, QueryId, Result};
+use onefold_types::{Error, OffsetRange, QueryId, Result};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use uuid::Uuid;
 
 /// Describes a table to read, as Spark's `DataFrameReader`.
@@ -68,11 +68,19 @@ impl DataFrameReader {
     /// As [`DataStreamReader::load`].
     pub fn load_paths(self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
         let paths = paths.into_iter().collect();
-        let table = self.session.inner.tasks.wait(now(self.session.clone(), self.stream, paths))?;
-        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(table), None)
+        let session = self.session.clone();
+        let now = session.inner.tasks.wait(self.table(paths))?;
+        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(now)), None)
             .and_then(LogicalPlanBuilder::build)
             .map_err(from_datafusion)?;
-        Ok(DataFrame::new(self.session, plan))
+        Ok(DataFrame::new(session, plan))
+    }
+
+    /// What is under the paths, as a table.
+    pub(crate) async fn table(self, paths: Vec<String>) -> Result<NowTable> {
+        let session = Arc::downgrade(&self.session.inner);
+        let table = self.stream.table_now(paths).await?;
+        Ok(NowTable { definition: Arc::clone(table.definition()), session })
     }
 }
 
@@ -82,15 +90,16 @@ pub(crate) async fn now(
     reader: DataStreamReader,
     paths: Vec<String>,
 ) -> Result<Arc<dyn TableProvider>> {
-    let table = reader.table_now(paths).await?;
-    Ok(Arc::new(NowTable { definition: Arc::clone(table.definition()), session }))
+    let reader = DataFrameReader { session, stream: reader };
+    Ok(Arc::new(reader.table(paths).await?))
 }
 
 /// All that a source has, each time it is scanned.
 #[derive(Debug)]
-struct NowTable {
+pub(crate) struct NowTable {
     definition: Arc<dyn SourceDefinition>,
-    session: Session,
+    /// The session keeps views of tables, so that a table must not keep the session.
+    session: Weak<SessionInner>,
 }
 
 #[async_trait]
@@ -119,10 +128,14 @@ impl TableProvider for NowTable {
     ) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let outer = |error| DataFusionError::External(Box::new(error));
         let folder = ScratchFolder::new();
-        let conf: BTreeMap<String, String> = self.session.inner.conf.all();
+        let session = self
+            .session
+            .upgrade()
+            .ok_or_else(|| outer(Error::unavailable("the session of this table has ended")))?;
+        let conf: BTreeMap<String, String> = session.conf.all();
         let location = folder.location();
-        let store = (self.session.inner.stores)(location, conf.clone()).await.map_err(outer)?;
-        let clock: Arc<dyn Clock> = Arc::<dyn Timer>::clone(&self.session.inner.timer);
+        let store = (session.stores)(location, conf.clone()).await.map_err(outer)?;
+        let clock: Arc<dyn Clock> = Arc::<dyn Timer>::clone(&session.timer);
         let context = SourceContext {
             query: QueryId(Uuid::new_v4()),
             checkpoint: store,
@@ -140,15 +153,19 @@ impl TableProvider for NowTable {
     }
 }
 
-/// A folder for the source's log that goes away.
-struct ScratchFolder(std::path::PathBuf);
+/// A temporary folder that goes away, made by whoever writes into it.
+pub(crate) struct ScratchFolder(std::path::PathBuf);
 
 impl ScratchFolder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         ScratchFolder(std::env::temp_dir().join(format!("onefold-read-{}", Uuid::new_v4())))
     }
 
-    fn location(&self) -> String {
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    pub(crate) fn location(&self) -> String {
         self.0.to_string_lossy().into_owned()
     }
 }

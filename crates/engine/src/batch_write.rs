@@ -1,15 +1,22 @@
 //! Writing a table once, as files: Spark's `DataFrame.write`.
 //!
-//! Rows go to a hidden folder first and are moved into place when all are written, so that a write
-//! that fails leaves nothing that readers see.
+//! Rows go to hidden files first, which get their names when all are written, so that a write that
+//! fails leaves nothing that readers see.
 
+use crate::batch_read::ScratchFolder;
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
+use crate::warehouse::TABLE_DEFINITION;
+use arrow::array::AsArray;
+use arrow::datatypes::DataType;
+use bytes::Bytes;
 use datafusion::dataframe::DataFrameWriteOptions;
+use futures::StreamExt;
+use onefold_storage::{CreateError, Durability, Staged, Store};
 use onefold_types::{Error, OptionMap, Result};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use tokio::io::AsyncReadExt;
 use uuid::Uuid;
 
 /// What to do when there is something at the path already.
@@ -80,135 +87,163 @@ impl DataFrameWriter {
         self
     }
 
-    /// Computes the rows and writes them under a local path.
+    /// Computes the rows and writes them under a path.
     ///
     /// # Errors
-    /// Invalid: an unknown format, something is there already, a path that is not local.
-    /// Unavailable: the disk does not take the files.
+    /// Invalid: an unknown format, or something is there already. Unavailable: the storage does not
+    /// take the files.
     pub fn save(self, path: &str) -> Result<()> {
         if self.format == "noop" {
             return self.frame.collect().map(|_| ());
         }
-        let target = local(path)?;
-        let there = fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_some());
+        if path.is_empty() {
+            return Err(Error::invalid("'path' is not specified: give one to save()"));
+        }
+        let session = self.frame.session().clone();
+        let opening = (session.inner.stores)(path.to_owned(), session.inner.conf.all());
+        let store = session.inner.tasks.wait(opening)?;
+        session.inner.tasks.wait(async move { self.write(store.as_ref()).await })
+    }
+
+    async fn write(&self, store: &dyn Store) -> Result<()> {
+        let mut there = store.names_deep("", false).await?;
+        there.retain(|name| name != TABLE_DEFINITION);
         match self.mode {
-            SaveMode::ErrorIfExists if there => {
+            SaveMode::ErrorIfExists if !there.is_empty() => {
                 return Err(Error::invalid(format!(
                     "path {} already exists; use the mode append or overwrite",
-                    target.display()
+                    store.url()
                 )));
             }
-            SaveMode::Ignore if there => return Ok(()),
+            SaveMode::Ignore if !there.is_empty() => return Ok(()),
             _ => {}
         }
-        let staging = Staging::beside(&target)?;
-        self.compute(&staging.folder)?;
+        let staged = match self.format.as_str() {
+            "text" => self.texts(store).await?,
+            _ => {
+                let scratch = ScratchFolder::new();
+                self.compute(&scratch).await?;
+                adopted(store, &scratch).await?
+            }
+        };
         if self.mode == SaveMode::Overwrite {
-            clear(&target)?;
+            store.delete_all(&there).await?;
         }
-        adopt(&staging.folder, &target, Path::new(""))?;
-        fs::write(target.join("_SUCCESS"), b"").map_err(|error| failed(&target, error))
+        store.reveal(&staged).await?;
+        match store.create("_SUCCESS", Bytes::new(), Durability::Later).await {
+            // It says nothing but its name.
+            Ok(_) | Err(CreateError::MaybeDone(_)) => Ok(()),
+            Err(CreateError::NotDone(error)) => Err(error),
+        }
     }
 
-    fn compute(&self, folder: &Path) -> Result<()> {
-        let session = self.frame.session().clone();
-        let (context, plan) = (session.inner.context.clone(), self.frame.logical_plan().clone());
-        let format = self.format.clone();
+    /// The rows as files of a scratch folder.
+    async fn compute(&self, scratch: &ScratchFolder) -> Result<()> {
+        let state = self.frame.session().inner.context.state();
+        let plan = onefold_plan::stream::shown(self.frame.logical_plan().clone())?;
+        let separator = self.options.get("sep").or_else(|| self.options.get("delimiter"));
+        let separator = separator.and_then(|text| text.bytes().next()).unwrap_or(b',');
         let header = self.options.get("header").is_some_and(|it| it.eq_ignore_ascii_case("true"));
         let options = DataFrameWriteOptions::new().with_partition_by(self.partition_by.clone());
-        let folder = format!("{}/", folder.to_string_lossy());
-        session.inner.tasks.wait(async move {
-            let frame = datafusion::dataframe::DataFrame::new(context.state(), plan);
-            let written = match format.as_str() {
-                "parquet" => frame.write_parquet(&folder, options, None).await,
-                "json" => frame.write_json(&folder, options, None).await,
-                "csv" => {
-                    let csv =
-                        datafusion::common::config::CsvOptions::default().with_has_header(header);
-                    frame.write_csv(&folder, options, Some(csv)).await
-                }
-                other => {
-                    return Err(Error::invalid(format!(
-                        "a batch cannot be written as `{other}`; there are csv, json, noop, parquet"
-                    )));
-                }
-            };
-            written.map(|_| ()).map_err(from_datafusion)
-        })
+        let folder = format!("{}/", scratch.location());
+        let frame = datafusion::dataframe::DataFrame::new(state, plan);
+        let written = match self.format.as_str() {
+            "parquet" => frame.write_parquet(&folder, options, None).await,
+            "json" => frame.write_json(&folder, options, None).await,
+            "csv" => {
+                let csv = datafusion::common::config::CsvOptions::default()
+                    .with_has_header(header)
+                    .with_delimiter(separator);
+                frame.write_csv(&folder, options, Some(csv)).await
+            }
+            other => {
+                return Err(Error::invalid(format!(
+                    "a batch cannot be written as `{other}`; there are csv, json, noop, parquet, \
+                     text"
+                )));
+            }
+        };
+        written.map(|_| ()).map_err(from_datafusion)
+    }
+
+    /// The rows as one file of lines.
+    async fn texts(&self, store: &dyn Store) -> Result<Vec<Staged>> {
+        let plan = onefold_plan::stream::shown(self.frame.logical_plan().clone())?;
+        let text =
+            |it: &DataType| matches!(it, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+        if !matches!(plan.schema().fields().as_ref(), [field] if text(field.data_type())) {
+            return Err(Error::invalid("text files have one column, of type string"));
+        }
+        let context = self.frame.session().inner.context.clone();
+        let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+        let mut rows = frame.execute_stream().await.map_err(from_datafusion)?;
+        let name = format!("part-{}-0.txt", Uuid::new_v4());
+        let mut writer = store.stage(&name, "write").await?;
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(from_datafusion)?;
+            let Some(column) = batch.columns().first() else { continue };
+            let column = arrow::compute::cast(column, &DataType::Utf8)
+                .map_err(|error| Error::internal("a text is no text").because(error))?;
+            let mut lines = String::new();
+            for value in column.as_string::<i32>() {
+                lines.push_str(value.unwrap_or_default());
+                lines.push('\n');
+            }
+            writer.write(lines.into()).await?;
+        }
+        Ok(vec![writer.finish().await?])
     }
 }
 
-fn failed(path: &Path, error: io::Error) -> Error {
-    Error::unavailable(format!("cannot write {}", path.display())).because(error)
+/// Bytes that are copied at once.
+const COPY: usize = 4 << 20;
+
+/// The files of a scratch folder, each under a name of its own, not yet to be seen.
+async fn adopted(store: &dyn Store, scratch: &ScratchFolder) -> Result<Vec<Staged>> {
+    let mut files = Vec::new();
+    let root = scratch.path();
+    let lost = |error: io::Error| {
+        Error::unavailable(format!("the written rows in {} are lost", root.display()))
+            .because(error)
+    };
+    found(root, root, &mut files).map_err(lost)?;
+    let mut staged = Vec::with_capacity(files.len());
+    for (below, path) in files {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = format!("{below}part-{}-{}", Uuid::new_v4(), name.unwrap_or_default());
+        let mut writer = store.stage(&name, "write").await?;
+        let mut file = tokio::fs::File::open(&path).await.map_err(lost)?;
+        loop {
+            let mut bytes = Vec::with_capacity(COPY);
+            let limit = u64::try_from(COPY).unwrap_or(u64::MAX);
+            (&mut file).take(limit).read_to_end(&mut bytes).await.map_err(lost)?;
+            if bytes.is_empty() {
+                break;
+            }
+            writer.write(bytes.into()).await?;
+        }
+        staged.push(writer.finish().await?);
+    }
+    Ok(staged)
 }
 
-/// The local folder that a path means.
-fn local(path: &str) -> Result<PathBuf> {
-    if path.is_empty() {
-        return Err(Error::invalid("'path' is not specified: give one to save()"));
-    }
-    if let Some(rest) = path.strip_prefix("file://") {
-        return Ok(PathBuf::from(rest));
-    }
-    if path.contains("://") {
-        return Err(Error::invalid(format!(
-            "a batch can be written to local paths only, not to {path}; a stream can"
-        )));
-    }
-    std::path::absolute(path.strip_prefix("file:").unwrap_or(path))
-        .map_err(|error| failed(Path::new(path), error))
-}
-
-/// A hidden folder in the target that goes away whatever happens.
-struct Staging {
-    folder: PathBuf,
-}
-
-impl Staging {
-    fn beside(target: &Path) -> Result<Staging> {
-        let folder = target.join(format!("_temporary-{}", Uuid::new_v4()));
-        fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
-        Ok(Staging { folder })
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // Readers pass over names that begin with `_`.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// Removes what readers see.
-fn clear(target: &Path) -> Result<()> {
-    for entry in fs::read_dir(target).map_err(|error| failed(target, error))? {
-        let entry = entry.map_err(|error| failed(target, error))?;
-        let path = entry.path();
-        if entry.file_name().to_string_lossy().starts_with("_temporary-") {
+/// The files below a folder, each with its folder (`a=1/`) relative to the root.
+fn found(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // No rows, no file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            found(root, &path, files)?;
             continue;
         }
-        let removed =
-            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.map_err(|error| failed(&path, error))?;
-    }
-    Ok(())
-}
-
-/// Moves files into place, each under a name of its own.
-fn adopt(staging: &Path, target: &Path, below: &Path) -> Result<()> {
-    let from = staging.join(below);
-    let to = target.join(below);
-    fs::create_dir_all(&to).map_err(|error| failed(&to, error))?;
-    for entry in fs::read_dir(&from).map_err(|error| failed(&from, error))? {
-        let entry = entry.map_err(|error| failed(&from, error))?;
-        let name = entry.file_name();
-        if entry.path().is_dir() {
-            adopt(staging, target, &below.join(&name))?;
-            continue;
-        }
-        let name = format!("part-{}-{}", Uuid::new_v4(), name.to_string_lossy());
-        let path = to.join(name);
-        fs::rename(entry.path(), &path).map_err(|error| failed(&path, error))?;
+        let below = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        let below = if below.is_empty() { String::new() } else { format!("{below}/") };
+        files.push((below, path));
     }
     Ok(())
 }

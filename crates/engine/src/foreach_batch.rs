@@ -7,8 +7,11 @@
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::session::Session;
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use async_trait::async_trait;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlanBuilder, UNNAMED_TABLE};
@@ -102,6 +105,26 @@ impl OpenForeachBatch {
     }
 }
 
+/// A batch with the schema that was promised: operators may say other things of NULL and metadata.
+fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns: std::result::Result<Vec<ArrayRef>, ArrowError> = batch
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast(column, field.data_type()),
+        })
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let fitted = columns.and_then(|columns| {
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    });
+    fitted.map_err(|error| {
+        Error::internal("the rows of a batch do not have the query's columns").because(error)
+    })
+}
+
 #[async_trait]
 impl Sink for OpenForeachBatch {
     async fn last_mark(&self) -> Result<Option<Published>> {
@@ -119,6 +142,8 @@ impl Sink for OpenForeachBatch {
         rows: RowStream,
     ) -> Result<StagedOutput> {
         let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(from_datafusion)?;
+        let batches: Vec<RecordBatch> =
+            batches.iter().map(|batch| fitted(batch, &self.schema)).collect::<Result<_>>()?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         self.staged().entry(*attempt).or_default().push((partition, batches));
         let totals = Totals { rows, ..Totals::default() };

@@ -20,6 +20,7 @@ mod frame;
 mod grouped;
 mod listener;
 mod memory;
+mod observer;
 mod own_state;
 pub mod pipeline;
 mod progress;
@@ -34,6 +35,7 @@ mod table_location;
 mod tasks;
 mod timer;
 mod trigger;
+mod warehouse;
 mod writer;
 
 pub use batch_read::DataFrameReader;
@@ -47,6 +49,7 @@ pub use foreach_batch::BatchFunction;
 pub use frame::{DataFrame, JoinOn};
 pub use grouped::GroupedData;
 pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
+pub use observer::BatchObserver;
 pub use onefold_connector::OutputMode;
 pub use onefold_operators::{
     DueTimers, ExpiredTimer, GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun,
@@ -66,4 +69,5 @@ pub use stores::StoreOpener;
 pub use streams::{Process, StreamingQueryManager};
 pub use timer::{SystemTimer, Timer};
 pub use trigger::Trigger;
+pub use warehouse::TableDefinition;
 pub use writer::{DataStreamWriter, WRITER_OPTIONS};

@@ -267,6 +267,12 @@ impl StreamingQuery {
         }
     }
 
+    /// Asks the query to stop and does not wait until it has. A batch that fails from now on does
+    /// not count as a failure of the query: the next start runs it again.
+    pub fn ask_to_stop(&self) {
+        self.shared.signal(|now| now.stop = true);
+    }
+
     /// Stops it: a batch in flight that is not yet published is given up and run again at the next
     /// start. Waits until all is still (`spark.sql.streaming.stopTimeout`). A query that has ended
     /// is fine.
@@ -274,7 +280,7 @@ impl StreamingQuery {
     /// # Errors
     /// Unavailable, when the query did not end in time.
     pub fn stop(&self) -> Result<()> {
-        self.shared.signal(|now| now.stop = true);
+        self.ask_to_stop();
         let mut signals = self.shared.signals();
         let limit = self.shared.stop_limit;
         let ended = self.session.inner.tasks.wait_for(

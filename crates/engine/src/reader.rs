@@ -127,22 +127,34 @@ impl DataStreamReader {
     /// As [`DataStreamReader::table`], for a read of what is there now: the schema may be found in
     /// the files.
     pub(crate) async fn table_now(self, paths: Vec<String>) -> Result<StreamTable> {
-        self.table(paths).await
+        self.defined(paths, [("spark.sql.streaming.schemaInference", "true")]).await
     }
 
     /// Defines the source.
-    pub(crate) async fn table(mut self, mut paths: Vec<String>) -> Result<StreamTable> {
+    pub(crate) async fn table(self, paths: Vec<String>) -> Result<StreamTable> {
+        self.defined(paths, []).await
+    }
+
+    async fn defined<const N: usize>(
+        mut self,
+        mut paths: Vec<String>,
+        settings: [(&str, &str); N],
+    ) -> Result<StreamTable> {
         let spec = self.spec()?;
         if let Some(name) = &self.name {
             check_name(name)?;
         }
         if let Some(path) = self.options.remove("path") {
-            if !paths.is_empty() {
+            let legacy = "spark.sql.legacy.pathOptionBehavior.enabled";
+            if self.session.inner.conf.snapshot().flag(legacy) && !paths.is_empty() {
+                // `load` wins then.
+            } else if !paths.is_empty() {
                 return Err(Error::invalid(
                     "the path is given twice, by option `path` and by `load`; give it once",
                 ));
+            } else {
+                paths.push(path);
             }
-            paths.push(path);
         }
         let schema = match self.schema.take() {
             None => None,
@@ -151,7 +163,8 @@ impl DataStreamReader {
         };
         let what = format!("source `{}`", spec.name);
         let options = Options::check(&what, spec.options, std::mem::take(&mut self.options))?;
-        let conf = self.session.inner.conf.all();
+        let mut conf = self.session.inner.conf.all();
+        conf.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let request = SourceRequest { options, schema, paths, conf };
         let definition = (spec.define)(request).await?;
         Ok(StreamTable::new(self.name, definition))

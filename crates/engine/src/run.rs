@@ -96,7 +96,17 @@ impl Runner {
                 tries = 1;
             }
             if !self.worth_retrying(&error, tries)? {
+                let outside = !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Fenced);
+                if outside && self.around.query.stop_asked() {
+                    // What ran was interrupted; whatever else it was, the next start meets it.
+                    let id = self.around.query.id;
+                    tracing::info!("query {id} stopped in a batch: {}", error.chain());
+                    return Ok(());
+                }
                 return Err(error);
+            }
+            if self.around.query.stop_asked() {
+                return Ok(());
             }
             opened().await;
             if self.back_off(&error, tries).await? {

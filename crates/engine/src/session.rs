@@ -9,6 +9,8 @@ use crate::stores::StoreOpener;
 use crate::streams::{Process, StreamingQueryManager, Streams};
 use crate::tasks::Tasks;
 use crate::timer::{SystemTimer, Timer};
+use crate::warehouse::Warehouse;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::LogicalPlan;
@@ -106,18 +108,36 @@ impl SessionBuilder {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let context = context(self.threads.unwrap_or(processors))?;
         let state_budget = state_budget(&conf)?;
-        let inner = SessionInner {
+        let tasks = Tasks::new(self.threads.unwrap_or(processors))?;
+        let inner = Arc::new(SessionInner {
             connectors: self.connectors,
             conf,
             context,
             stores: self.stores,
             streams: Arc::new(Streams::new(self.process)),
             state_budget,
-            tasks: Tasks::new(self.threads.unwrap_or(processors))?,
+            tasks,
             timer: self.timer,
-        };
-        Ok(Session { inner: Arc::new(inner) })
+        });
+        register_warehouse(&inner)?;
+        Ok(Session { inner })
     }
+}
+
+/// The views and tables of the session, under each name that Spark has for their database.
+fn register_warehouse(inner: &Arc<SessionInner>) -> Result<()> {
+    let tables: Arc<dyn SchemaProvider> = Arc::new(Warehouse::new(Arc::downgrade(inner)));
+    let own = inner
+        .context
+        .catalog("datafusion")
+        .ok_or_else(|| Error::internal("the planner has no catalog"))?;
+    for schema in ["public", "default"] {
+        own.register_schema(schema, Arc::clone(&tables)).map_err(from_datafusion)?;
+    }
+    let spark = MemoryCatalogProvider::new();
+    spark.register_schema("default", tables).map_err(from_datafusion)?;
+    inner.context.register_catalog("spark_catalog", Arc::new(spark));
+    Ok(())
 }
 
 /// What the setting says, else half of the machine's memory.

@@ -4,6 +4,7 @@ use crate::conf::{Conf, SETTINGS, WAREHOUSE};
 use crate::explain::Explanation;
 use crate::foreach_batch::ForeachBatch;
 use crate::frame::DataFrame;
+use crate::observer::BatchObserver;
 use crate::query::StreamingQuery;
 use crate::reader::names;
 use crate::run::definition::{
@@ -47,6 +48,9 @@ static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
 /// Sinks whose output does not outlive the process, so that their checkpoint need not either.
 pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
 
+/// Sinks that are functions of the user, which Spark too runs without a checkpoint if none is given.
+const FUNCTIONS: [&str; 2] = ["foreach", "foreachBatch"];
+
 /// Describes where a stream goes, as Spark's `DataStreamWriter`.
 #[derive(Debug, Clone)]
 pub struct DataStreamWriter {
@@ -54,6 +58,9 @@ pub struct DataStreamWriter {
     plan: LogicalPlan,
     format: Option<String>,
     sink: Option<Arc<dyn SinkDefinition>>,
+    /// What Spark calls the sink of one's own, if it does.
+    sink_name: Option<&'static str>,
+    observers: Vec<Arc<dyn BatchObserver>>,
     output_mode: OutputMode,
     options: OptionMap,
     partition_by: Vec<String>,
@@ -69,6 +76,8 @@ impl DataStreamWriter {
             plan,
             format: None,
             sink: None,
+            sink_name: None,
+            observers: Vec::new(),
             output_mode: OutputMode::Append,
             options: OptionMap::new(),
             partition_by: Vec::new(),
@@ -101,6 +110,22 @@ impl DataStreamWriter {
     ) -> Self {
         let session = self.session.clone();
         self.sink(Arc::new(ForeachBatch { session, function: Arc::new(function) }))
+            .sink_called("foreachBatch")
+    }
+
+    /// Says what Spark calls the sink of one's own: `foreachBatch` and `foreach` may run without a
+    /// checkpoint, as they may in Spark.
+    #[must_use]
+    pub fn sink_called(mut self, name: &'static str) -> Self {
+        self.sink_name = Some(name);
+        self
+    }
+
+    /// Lets these look at the rows of each batch; where in the plan is theirs to say.
+    #[must_use]
+    pub fn observers(mut self, observers: Vec<Arc<dyn BatchObserver>>) -> Self {
+        self.observers = observers;
+        self
     }
 
     /// Which rows reach the sink.
@@ -165,7 +190,10 @@ impl DataStreamWriter {
     /// or foreign. Unavailable: the checkpoint cannot be reached.
     pub fn start(self, path: impl Into<String>) -> Result<StreamingQuery> {
         let path = path.into();
-        if self.options.get("path").is_some_and(|other| other != path) {
+        // Before Spark 3 the argument won, and there is a setting to have that back.
+        let legacy = "spark.sql.legacy.pathOptionBehavior.enabled";
+        let wins = self.session.inner.conf.snapshot().flag(legacy);
+        if !wins && self.options.get("path").is_some_and(|other| other != path) {
             return Err(Error::invalid(
                 "the path is given twice, by option `path` and by `start`; give it once",
             ));
@@ -247,12 +275,14 @@ impl DataStreamWriter {
     fn define(self) -> Result<QueryDefinition> {
         let session = self.session.clone();
         let (output_mode, trigger) = (self.output_mode, self.trigger);
+        let observers = self.observers.clone();
         let mut described = self.described()?;
         let location = described.checkpoint_location(&session)?;
         let checkpoint = open_checkpoint(&session, location, &described.conf)?;
         Ok(QueryDefinition {
             name: described.name.take(),
             plan: described.plan,
+            observers,
             sink: described.sink,
             sink_record: described.record,
             output_mode,
@@ -320,7 +350,8 @@ impl DataStreamWriter {
                     "a sink of one's own takes its options where it is made, not here",
                 ));
             }
-            return Ok((sink, SinkRecord { path, partition_by, ..SinkRecord::default() }));
+            let format = self.sink_name.map(str::to_owned);
+            return Ok((sink, SinkRecord { path, partition_by, format, ..SinkRecord::default() }));
         }
         let spec = self.sink_spec()?;
         let options = check_sink_options(spec, options)?;
@@ -379,7 +410,7 @@ impl Described {
             return Ok(Location::Given(format!("{}/{folder}", root.trim_end_matches('/'))));
         }
         let format = self.record.format.as_deref().unwrap_or_default();
-        if OUTPUT_OF_PROCESS.contains(&format) {
+        if OUTPUT_OF_PROCESS.contains(&format) || FUNCTIONS.contains(&format) {
             return Ok(Location::Temporary);
         }
         Err(Error::invalid(

@@ -45,8 +45,13 @@ use std::sync::{Arc, OnceLock};
 
 pub use define::{drop_duplicates, with_watermark};
 pub use event_time::WATERMARK_DELAY;
+pub use onefold_operators::{
+    GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupTimeout, StateChange,
+};
 pub(crate) use random::{RandomFunction, RandomKind};
-pub use table::{HIDDEN, StreamTable, hidden, is_streaming, visible_schema};
+pub use table::{
+    HIDDEN, StreamTable, hidden, is_streaming, visible_schema, without_hidden as shown,
+};
 pub use user_state::{GroupsOptions, TransformOptions, groups_with_state, transform_with_state};
 
 /// One source of a query.

@@ -4,7 +4,7 @@ use super::Runner;
 use super::halt::{Halt, unless_stopped};
 use super::operators::{event_time, sightings, state_operators, watermarks};
 use super::phases::{Phase, Phases};
-use super::report::{Report, progress};
+use super::report::{Report, counts_rows, progress};
 use super::stage::{AllRead, stage_all};
 use super::term::{Term, needs_prepared};
 use super::watermark;
@@ -21,6 +21,8 @@ use onefold_state::{BatchState, StateBatch, StateRef};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
 use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -105,6 +107,9 @@ impl Runner {
     /// when that fails or the user stops the query.
     pub(super) async fn compute(&self, term: &Term, work: &mut Work) -> Result<Computed, Halt> {
         self.around.query.say("Processing new data", true);
+        for observer in &self.around.definition.observers {
+            observer.begin();
+        }
         let computed = unless_stopped(&self.around.query, self.compute_all(term, work)).await;
         if computed.is_err()
             && let Err(error) = term.sink.discard(&self.attempt(term, work.batch)).await
@@ -291,11 +296,34 @@ impl Runner {
         release(term, &work.ranges).await;
         self.purge(term, work.batch).await;
         work.phases.lap(Phase::CommitOffsets);
-        self.report(term, &work, published, did);
+        let observed = self.observed().await;
+        self.report(term, &work, (published, observed), did);
         Ok(())
     }
 
-    fn report(&self, term: &Term, work: &Work, published: Published, did: Did) {
+    /// What observers tell of the batch. One that cannot is left out.
+    async fn observed(&self) -> BTreeMap<String, Value> {
+        let mut observed = BTreeMap::new();
+        for observer in &self.around.definition.observers {
+            match observer.tell().await {
+                Ok(value) => {
+                    observed.insert(observer.name().to_owned(), value);
+                }
+                Err(error) => {
+                    tracing::warn!("metric {} has no value: {}", observer.name(), error.chain());
+                }
+            }
+        }
+        observed
+    }
+
+    fn report(
+        &self,
+        term: &Term,
+        work: &Work,
+        (published, observed): (Published, BTreeMap<String, Value>),
+        did: Did,
+    ) {
         let definition = &self.around.definition;
         let nodes = definition.plan.watermarks();
         let report = Report {
@@ -304,6 +332,7 @@ impl Runner {
             latest: &work.latest,
             input_rows: &did.input_rows,
             published,
+            observed,
             event_time: event_time(nodes, &did.event_times, term.batch_watermark().evict_ms),
             state_operators: state_operators(term, &did.operators, did.state_ms),
             watermarks: watermarks(nodes, term, self.around.timer.now_ms()),
@@ -311,7 +340,8 @@ impl Runner {
             looked_before_ms: self.looked_before_ms(),
         };
         let description = definition.sink.description();
-        self.tell(progress(&self.around.query, term, &description, report));
+        let counts = counts_rows(definition.sink_record.format.as_deref());
+        self.tell(progress(&self.around.query, term, (&description, counts), report));
     }
 
     /// Starts to delete the logs that are older than the settings ask for. One purge at a time: the

@@ -5,6 +5,7 @@ use crate::conf::Conf;
 use crate::explain::{
     Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,
 };
+use crate::observer::BatchObserver;
 use crate::trigger::Trigger;
 use onefold_connector::{OutputMode, SinkDefinition};
 use onefold_plan::speech::plan_in_sql;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct QueryDefinition {
     pub(crate) name: Option<String>,
     pub(crate) plan: Arc<StreamingPlan>,
+    /// What looks at the rows of each batch.
+    pub(crate) observers: Vec<Arc<dyn BatchObserver>>,
     pub(crate) sink: Arc<dyn SinkDefinition>,
     /// What of the sink is written into the checkpoint for tools.
     pub(crate) sink_record: SinkRecord,

@@ -21,6 +21,8 @@ pub(crate) struct Report<'a> {
     /// Rows read, in plan order; empty when nothing was computed.
     pub(crate) input_rows: &'a [u64],
     pub(crate) published: Published,
+    /// What observers told.
+    pub(crate) observed: BTreeMap<String, serde_json::Value>,
     pub(crate) event_time: BTreeMap<String, String>,
     pub(crate) state_operators: Vec<StateOperatorProgress>,
     pub(crate) watermarks: Vec<WatermarkProgress>,
@@ -29,13 +31,23 @@ pub(crate) struct Report<'a> {
     pub(crate) looked_before_ms: Option<i64>,
 }
 
-/// The progress of a batch.
+/// Sinks of which Spark tells how many rows they took.
+const COUNTING: [&str; 4] = ["console", "foreach", "memory", "noop"];
+
+/// Whether progress tells how many rows a sink of this name took.
+pub(crate) fn counts_rows(format: Option<&str>) -> bool {
+    format.is_some_and(|format| COUNTING.contains(&format))
+}
+
+/// The progress of a batch. Of the sink it is said what it is, and whether its rows are told.
 pub(crate) fn progress(
     query: &QueryShared,
     term: &Term,
-    sink_description: &str,
+    sink: (&str, bool),
     report: Report<'_>,
 ) -> StreamingQueryProgress {
+    let (sink_description, counts_rows) = sink;
+    let written = report.published.totals.and_then(|totals| i64::try_from(totals.rows).ok());
     let duration_ms = report.phases.durations();
     let work_ms = duration_ms.get("triggerExecution").copied().unwrap_or(0);
     let rates = Rates {
@@ -73,10 +85,10 @@ pub(crate) fn progress(
         sources: sources.collect(),
         sink: SinkProgress {
             description: sink_description.to_owned(),
-            num_output_rows: -1,
+            num_output_rows: written.filter(|_| counts_rows).unwrap_or(-1),
             metrics: sink_metrics(&report.published),
         },
-        observed_metrics: BTreeMap::new(),
+        observed_metrics: report.observed,
         watermarks: report.watermarks,
     }
 }

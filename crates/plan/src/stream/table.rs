@@ -199,7 +199,10 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Drops columns that reach the result still hidden.
-pub(super) fn without_hidden(plan: LogicalPlan) -> Result<LogicalPlan> {
+///
+/// # Errors
+/// Those of the planner.
+pub fn without_hidden(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !plan.schema().fields().iter().any(|field| hidden(field)) {
         return Ok(plan);
     }
