@@ -102,6 +102,10 @@ pub struct ServeArgs {
     /// the value of SPARK_CONNECT_AUTHENTICATE_TOKEN, or none].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Runs Python functions of clients even if other machines can reach the server: whoever has
+    /// the token can run any program here then.
+    #[arg(long)]
+    pub allow_python: bool,
     /// A runtime setting of all sessions; may be given many times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub conf: Vec<(String, String)>,

@@ -4,7 +4,7 @@ use crate::args::ServeArgs;
 use crate::exit::Failure;
 use crate::{signals, terminal};
 use onefold::types::Error;
-use onefold_spark_connect::{ServerConfig, SessionFactory, serve as serve_connect};
+use onefold_spark_connect::{ServerConfig, SessionFactory, StreamLimits, serve as serve_connect};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -18,6 +18,8 @@ const TOKEN_VARIABLE: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
 pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut config = ServerConfig::new(args.bind);
     config.token = token(args)?;
+    config.python |= args.allow_python;
+    config.limits = StreamLimits::from_conf(&args.conf)?;
     let conf = args.conf.clone();
     let factory: SessionFactory = Arc::new(move || {
         let builder = onefold::session();

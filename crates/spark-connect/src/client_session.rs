@@ -1,12 +1,16 @@
 //! What one client has: an engine session with its settings, views, queries and operations.
 
+use crate::conf;
 use crate::failure::{Failure, Outcome};
 use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
+use crate::python::pool::PythonPool;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_engine::{Session, StreamingQuery};
 use spark_connect_proto::fetch_error_details_response::Error as Detail;
 use std::collections::{HashMap, VecDeque};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -30,6 +34,9 @@ pub(crate) struct ClientSession {
     queries: Mutex<Vec<Known>>,
     remote: Mutex<HashMap<String, LogicalPlan>>,
     artifacts: Mutex<HashMap<String, Vec<u8>>>,
+    /// Files of the client, on disk.
+    files: PathBuf,
+    python: Mutex<Option<Arc<PythonPool>>>,
     /// The stream of listener events, while a client has one.
     pub(crate) listeners: Mutex<Option<ListenerStream>>,
     used: Mutex<Instant>,
@@ -43,6 +50,8 @@ struct Operations {
 
 struct Known {
     query: StreamingQuery,
+    /// What ends the call of a function of the query.
+    switch: Option<TcpStream>,
     ended: Option<Instant>,
 }
 
@@ -68,6 +77,8 @@ impl ClientSession {
             queries: Mutex::default(),
             remote: Mutex::default(),
             artifacts: Mutex::default(),
+            files: std::env::temp_dir().join(format!("onefold-session-{}", Uuid::new_v4())),
+            python: Mutex::default(),
             listeners: Mutex::new(None),
             used: Mutex::new(now),
         }
@@ -165,17 +176,35 @@ impl ClientSession {
     }
 
     /// Remembers a query that this client started.
-    pub(crate) fn keep_query(&self, query: StreamingQuery, now: Instant) {
+    pub(crate) fn keep_query(
+        &self,
+        query: StreamingQuery,
+        switch: Option<TcpStream>,
+        now: Instant,
+    ) {
         let mut queries = lock(&self.queries);
         for known in queries.iter_mut() {
             if known.ended.is_none() && !known.query.is_active() {
+                known.switch = None;
                 known.ended = Some(now);
             }
         }
         queries.retain(|known| {
             known.ended.is_none_or(|ended| now.saturating_duration_since(ended) < STOPPED_KEPT)
         });
-        queries.push(Known { query, ended: None });
+        queries.push(Known { query, switch, ended: None });
+    }
+
+    /// Ends the call of a function that a query waits for: its process is ended.
+    pub(crate) fn interrupt(&self, query: &StreamingQuery) {
+        for known in lock(&self.queries).iter() {
+            if let Some(switch) = &known.switch
+                && known.query.run_id() == query.run_id()
+            {
+                // A worker that is gone already needs no end.
+                let _ = switch.shutdown(std::net::Shutdown::Both);
+            }
+        }
     }
 
     /// The query with these ids, running or stopped not long ago.
@@ -203,6 +232,28 @@ impl ClientSession {
         lock(&self.remote).remove(id);
     }
 
+    /// The Python that runs the client's functions.
+    pub(crate) fn python_command(&self) -> String {
+        conf::value(&self.engine, "spark.pyspark.python")
+            .or_else(|| std::env::var("PYSPARK_PYTHON").ok())
+            .unwrap_or_else(|| "python3".to_owned())
+    }
+
+    /// The processes that run the client's functions.
+    ///
+    /// # Errors
+    /// The server does not run functions of clients.
+    pub(crate) fn python(&self) -> Outcome<Arc<PythonPool>> {
+        if self.local_url.is_none() {
+            return Err(Failure::no_python());
+        }
+        let mut python = lock(&self.python);
+        let command = self.python_command();
+        let pool =
+            python.get_or_insert_with(|| Arc::new(PythonPool::new(command, self.files.clone())));
+        Ok(Arc::clone(pool))
+    }
+
     /// Keeps what a client uploaded.
     pub(crate) fn keep_artifact(&self, name: String, bytes: Vec<u8>) {
         lock(&self.artifacts).insert(name, bytes);
@@ -213,14 +264,32 @@ impl ClientSession {
         lock(&self.artifacts).get(name).cloned()
     }
 
+    /// Stops all queries, and the functions that they wait for. Blocks until they are still.
+    ///
+    /// # Errors
+    /// A query did not end in time.
+    pub(crate) fn stop_queries(&self) -> Outcome<()> {
+        for query in self.engine.streams().active() {
+            query.ask_to_stop();
+            self.interrupt(&query);
+        }
+        Ok(self.engine.stop()?)
+    }
+
     /// Ends everything: operations, then queries. Blocks until the queries are still.
     pub(crate) fn close(&self) {
         for operation in self.operations() {
             operation.cancel();
         }
         lock(&self.listeners).take();
-        if let Err(error) = self.engine.stop() {
-            tracing::warn!("a query of session {} did not stop: {}", self.id, error.chain());
+        let python = lock(&self.python).take();
+        if let Err(failure) = self.stop_queries() {
+            tracing::warn!("a query of session {} did not stop: {}", self.id, failure.message());
         }
+        if let Some(python) = python {
+            python.close();
+        }
+        // What is left in a temporary folder harms nobody.
+        let _ = std::fs::remove_dir_all(&self.files);
     }
 }

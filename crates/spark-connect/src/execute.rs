@@ -113,6 +113,7 @@ pub(crate) async fn send_rows(
             "Queries with streaming sources must be executed with writeStream.start();",
         ));
     }
+    let plan = onefold_plan::stream::shown(plan)?;
     let schema = analyze::rows_schema(&plan);
     let mut first = operation.blank();
     first.schema = Some(types::from_schema(&schema));
@@ -234,10 +235,8 @@ async fn run_command(
             operation.send(ResponseType::CheckpointCommandResult(result)).await;
         }
         CommandType::RegisterFunction(function) => {
-            return Err(Failure::unsupported(format!(
-                "the user-defined function `{}`",
-                function.function_name
-            )));
+            blocking(session, move |session| crate::functions::register_named(session, &function))
+                .await?;
         }
         other => return Err(Failure::unsupported(command_name(&other))),
     }

@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use spark_connect_proto::expression::cast::{CastToType, EvalMode};
 use spark_connect_proto::expression::{Cast, ExprType, UnresolvedAttribute};
-use spark_connect_proto::{Expression, expression};
+use spark_connect_proto::{CommonInlineUserDefinedFunction, Expression, expression};
 
 pub(crate) use call::call;
 pub(crate) use literal::literal;
@@ -123,9 +123,7 @@ impl<'a> Translator<'a> {
             ExprType::LambdaFunction(_) | ExprType::UnresolvedNamedLambdaVariable(_) => {
                 Err(Failure::unsupported("a lambda function"))
             }
-            ExprType::CommonInlineUserDefinedFunction(function) => Err(Failure::unsupported(
-                format!("the user-defined function `{}`", function.function_name),
-            )),
+            ExprType::CommonInlineUserDefinedFunction(function) => self.inline(function),
             ExprType::SubqueryExpression(_) => Err(Failure::unsupported("a subquery in a column")),
             ExprType::TypedAggregateExpression(_) => {
                 Err(Failure::unsupported("a typed aggregate of Scala"))
@@ -146,6 +144,22 @@ impl<'a> Translator<'a> {
             Ok([name]) => Expr::Identifier(name),
             Err(path) => Expr::CompoundIdentifier(path),
         })
+    }
+
+    /// A function of the user that came with the expression.
+    fn inline(&mut self, function: &CommonInlineUserDefinedFunction) -> Outcome<Expr> {
+        let mut arguments = Vec::with_capacity(function.arguments.len());
+        let mut names = Vec::with_capacity(function.arguments.len());
+        for argument in &function.arguments {
+            names.push(match kind(argument)? {
+                ExprType::NamedArgumentExpression(named) => Some(named.key.clone()),
+                _ => None,
+            });
+            arguments.push(self.expression(argument)?);
+        }
+        let session = self.columns.session();
+        let known = crate::functions::inline(session, function, names)?;
+        Ok(call::named_call(quoted(&known), arguments))
     }
 
     fn cast(&mut self, cast: &Cast) -> Outcome<Expr> {

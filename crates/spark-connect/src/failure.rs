@@ -18,6 +18,9 @@ const SPARK: &str = "org.apache.spark.SparkException";
 const SQL: &str = "org.apache.spark.SparkSQLException";
 const STREAMING: &str = "org.apache.spark.sql.streaming.StreamingQueryException";
 const ILLEGAL: &str = "java.lang.IllegalArgumentException";
+const PYTHON: &str = "org.apache.spark.api.python.PythonException";
+/// How the error of a function that raised begins.
+const PYTHON_RAISED: &str = "An exception was thrown from the Python worker";
 const NO_SUCH: &str = "org.apache.spark.SparkNoSuchElementException";
 
 /// Longest text in a status; the whole is told by `FetchErrorDetails`.
@@ -64,6 +67,52 @@ impl Failure {
         Failure::new(&[ANALYSIS, "java.lang.Exception"], message)
     }
 
+    /// A text of SQL that is not whole.
+    pub(crate) fn syntax(message: impl Into<String>) -> Self {
+        Failure::new(&[PARSE, ANALYSIS, "java.lang.Exception"], message)
+            .class("PARSE_SYNTAX_ERROR", "42601")
+    }
+
+    /// A table or view that is not there.
+    pub(crate) fn no_table(name: &str) -> Self {
+        let quoted: Vec<String> = name.split('.').map(|part| format!("`{part}`")).collect();
+        Failure::analysis(format!(
+            "The table or view {} cannot be found. Verify the spelling and correctness of the \
+             schema and catalog.",
+            quoted.join(".")
+        ))
+        .class("TABLE_OR_VIEW_NOT_FOUND", "42P01")
+        .with("relationName", quoted.join("."))
+    }
+
+    /// A table whose name is taken.
+    pub(crate) fn table_exists(name: &str) -> Self {
+        Failure::analysis(format!(
+            "Cannot create table or view `{name}` because it already exists. Choose a different \
+             name, drop or replace the existing object, or add the IF NOT EXISTS clause to \
+             tolerate pre-existing objects."
+        ))
+        .class("TABLE_OR_VIEW_ALREADY_EXISTS", "42P07")
+        .with("relationName", format!("`{name}`"))
+    }
+
+    /// Rows that do not have as many columns as the table that they go to.
+    pub(crate) fn columns_mismatch(table: usize, rows: usize) -> Self {
+        Failure::analysis(format!(
+            "Cannot write to the table: it has {table} columns, and the rows have {rows}."
+        ))
+        .class("INSERT_COLUMN_ARITY_MISMATCH", "21S01")
+    }
+
+    /// Batches without an end, as the trigger of real-time mode asks for.
+    pub(crate) fn no_real_time() -> Self {
+        Failure::analysis(
+            "The input stream is not supported in Real-time Mode: Onefold has no such mode yet; use \
+             trigger(processingTime=\"0 seconds\").",
+        )
+        .class("STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED", "0A000")
+    }
+
     /// A part of Spark that is not there.
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
         Failure::new(
@@ -71,6 +120,14 @@ impl Failure {
             format!("{what} is not supported by Onefold yet"),
         )
         .class("UNSUPPORTED_FEATURE", "0A000")
+    }
+
+    /// A function of Python on a server that runs none.
+    pub(crate) fn no_python() -> Self {
+        Failure::unsupported(
+            "a Python function on a server that other machines can reach; start it with \
+             --allow-python to run functions of its clients",
+        )
     }
 
     /// A column that is not there.
@@ -153,6 +210,11 @@ impl Failure {
         .with("message", message)
     }
 
+    /// The error class of what ended a query.
+    pub(crate) fn class_of_exception(message: &str) -> &'static str {
+        if message.contains(PYTHON_RAISED) { "PYTHON_EXCEPTION" } else { "STREAM_FAILED" }
+    }
+
     /// A Python worker did not begin.
     pub(crate) fn python_start(error: Error) -> Self {
         Failure::new(
@@ -175,6 +237,10 @@ impl Failure {
     /// A failure while rows were computed.
     pub(crate) fn execution(error: &Error) -> Self {
         let text = error.chain();
+        if text.contains(PYTHON_RAISED) {
+            return Failure::new(&[PYTHON, SPARK, "java.lang.Exception"], text)
+                .class("PYTHON_EXCEPTION", "38000");
+        }
         let lower = text.to_lowercase();
         if lower.contains("divide by zero") || lower.contains("division by zero") {
             return Failure::new(
@@ -280,7 +346,7 @@ impl From<Error> for Failure {
                 .class("PARSE_SYNTAX_ERROR", "42601");
         }
         let lower = text.to_lowercase();
-        if lower.contains("there is no table or view") {
+        if lower.contains("there is no table or view") || lower.contains("no table named") {
             return Failure::analysis(text).class("TABLE_OR_VIEW_NOT_FOUND", "42P01");
         }
         if lower.contains("there is no column") || lower.contains("no field named") {

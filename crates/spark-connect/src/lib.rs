@@ -13,10 +13,11 @@ mod conf;
 mod execute;
 mod expression;
 mod failure;
-mod foreach_batch;
+mod functions;
 mod listener;
+mod observe;
 mod operation;
-mod python_worker;
+mod python;
 mod relation;
 mod rows;
 mod service;
@@ -24,6 +25,7 @@ mod sessions;
 mod show;
 mod sql_command;
 mod streaming;
+mod tables;
 mod types;
 mod write;
 
@@ -111,12 +113,14 @@ pub(crate) struct LocalAddress {
 impl LocalAddress {
     /// The URL for a user, unless Python is not allowed.
     pub(crate) fn url(&self, user: &str) -> Option<String> {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-        }
+        let (address, port) = (self.address.ip(), self.address.port());
+        // PySpark sends a token in plain text to this name only.
+        let host = match address.is_unspecified() || address.is_loopback() {
+            true => "localhost".to_owned(),
+            false => address.to_string(),
+        };
         let token = self.token.as_ref().map(|token| format!(";token={token}")).unwrap_or_default();
-        self.python.then(|| format!("sc://{address}/;user_id={user}{token}"))
+        self.python.then(|| format!("sc://{host}:{port}/;user_id={user}{token}"))
     }
 }
 

@@ -106,7 +106,7 @@ impl StreamingQueryListener for Forward {
             "id": event.id.to_string(),
             "runId": event.run_id.to_string(),
             "exception": event.exception,
-            "errorClassOnException": event.exception.as_ref().map(|_| "STREAM_FAILED"),
+            "errorClassOnException": event.exception.as_deref().map(Failure::class_of_exception),
         });
         self.pass(StreamingQueryEventType::QueryTerminatedEvent, json.to_string());
     }
@@ -120,6 +120,7 @@ pub(crate) async fn serve(
 ) -> Outcome<()> {
     match command.command.ok_or_else(|| Failure::missing("command"))? {
         Command::AddListenerBusListener(_) => {
+            operation.set_listener();
             let (mut events, mut over) = open(session)?;
             let added = StreamingQueryListenerEventsResult {
                 events: Vec::new(),

@@ -9,10 +9,12 @@ mod log;
 use crate::failure::Failure;
 use futures::Stream;
 use log::{ResponseLog, Seek};
+use onefold_types::Error;
 use prost::Message;
 use spark_connect_proto::ExecutePlanResponse;
 use spark_connect_proto::execute_plan_response::{ResponseType, ResultComplete};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -39,6 +41,38 @@ impl Default for StreamLimits {
     }
 }
 
+const DURATION: &str = "spark.connect.execute.reattachable.senderMaxStreamDuration";
+const BYTES: &str = "spark.connect.execute.reattachable.senderMaxStreamSize";
+
+impl StreamLimits {
+    /// As Spark's settings of the server say.
+    ///
+    /// # Errors
+    /// Invalid, when a setting is no span of time or no size.
+    pub fn from_conf(conf: &[(String, String)]) -> Result<Self, Error> {
+        let mut limits = StreamLimits::default();
+        for (name, value) in conf {
+            let scaled = |units: &[(&str, u64)]| {
+                let value = value.trim().to_lowercase();
+                let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+                let (digits, unit) = value.split_at(end);
+                let (_, factor) = units.iter().find(|(known, _)| *known == unit.trim())?;
+                digits.parse::<u64>().ok()?.checked_mul(*factor)
+            };
+            let wrong = || Error::invalid(format!("setting {name} cannot be `{value}`"));
+            if name == DURATION {
+                let units = [("ms", 1), ("s", 1_000), ("", 1_000), ("m", 60_000), ("h", 3_600_000)];
+                limits.duration = Duration::from_millis(scaled(&units).ok_or_else(wrong)?);
+            } else if name == BYTES {
+                let units = [("", 1), ("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
+                let bytes = scaled(&units).and_then(|bytes| usize::try_from(bytes).ok());
+                limits.bytes = bytes.ok_or_else(wrong)?;
+            }
+        }
+        Ok(limits)
+    }
+}
+
 /// How far responses may run ahead of the client, in bytes.
 const AHEAD_MAX: usize = 64 << 20;
 
@@ -59,6 +93,7 @@ pub(crate) struct Operation {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     cancelled: watch::Sender<bool>,
+    listener: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +114,7 @@ impl Operation {
             state: Mutex::default(),
             changed: watch::Sender::new(0),
             cancelled: watch::Sender::new(false),
+            listener: AtomicBool::new(false),
         })
     }
 
@@ -151,6 +187,15 @@ impl Operation {
     /// Whether it has ended, and how.
     pub(crate) fn ended(&self) -> Option<Result<(), Status>> {
         self.state().end.clone()
+    }
+
+    /// Says that this one tells events, and is not to be interrupted.
+    pub(crate) fn set_listener(&self) {
+        self.listener.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_listener(&self) -> bool {
+        self.listener.load(Ordering::Relaxed)
     }
 
     /// Asks the execution to stop.

@@ -5,22 +5,25 @@ mod columns;
 mod join;
 pub(crate) mod local;
 mod missing;
+mod python;
 mod read;
 mod sets;
 
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};
 use crate::failure::{Failure, Outcome};
-use crate::show;
+use crate::{observe, show};
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::SelectItem;
 pub(crate) use local::of_batches;
+use onefold_engine::BatchObserver;
 use onefold_plan::sql;
-use spark_connect_proto::expression::ExprType;
+use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Expression, Relation};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Deepest nesting of relations: each takes stack.
 const DEPTH_MAX: usize = 400;
@@ -34,6 +37,8 @@ pub(crate) struct Planner<'a> {
     references: HashMap<i64, LogicalPlan>,
     depth: usize,
     names: usize,
+    /// What `observe` put into the plan.
+    pub(crate) observers: Vec<Arc<dyn BatchObserver>>,
 }
 
 impl<'a> Planner<'a> {
@@ -44,6 +49,7 @@ impl<'a> Planner<'a> {
             references: HashMap::new(),
             depth: 0,
             names: 0,
+            observers: Vec::new(),
         }
     }
 
@@ -79,8 +85,7 @@ impl<'a> Planner<'a> {
             RelType::SetOp(operation) => self.set_operation(operation),
             RelType::Sort(sort) => {
                 let input = self.input(sort.input.as_deref())?;
-                let order = self.sort_expressions(&input, &sort.order)?;
-                built(LogicalPlanBuilder::from(input).sort(order))
+                self.sort(input, &sort.order)
             }
             RelType::Limit(limit) => {
                 let input = self.input(limit.input.as_deref())?;
@@ -115,7 +120,14 @@ impl<'a> Planner<'a> {
             RelType::Repartition(repartition) => self.input(repartition.input.as_deref()),
             RelType::RepartitionByExpression(it) => self.input(it.input.as_deref()),
             RelType::Hint(hint) => self.input(hint.input.as_deref()),
-            RelType::CollectMetrics(metrics) => self.input(metrics.input.as_deref()),
+            RelType::CollectMetrics(metrics) => {
+                let input = self.input(metrics.input.as_deref())?;
+                let items = self.items(input.schema(), &metrics.metrics)?;
+                let context = self.session.engine.context();
+                let (plan, observer) = observe::observed(input, &metrics.name, items, context)?;
+                self.observers.push(observer);
+                Ok(plan)
+            }
             RelType::ToDf(to) => self.renamed_in_order(to),
             RelType::WithColumnsRenamed(renamed) => self.renamed(renamed),
             RelType::WithColumns(with) => self.with_columns(with),
@@ -158,6 +170,9 @@ impl<'a> Planner<'a> {
                 let input = self.input(shown.input.as_deref())?;
                 show::html_string(self.session, input, shown)
             }
+            RelType::MapPartitions(map) => self.map_partitions(map),
+            RelType::ApplyInPandasWithState(apply) => self.apply_with_state(apply),
+            RelType::GroupMap(map) => self.group_map(map),
             RelType::Catalog(catalog) => crate::catalog::answer(self.session, catalog),
             other => Err(Failure::unsupported(format!("the relation {}", name_of(other)))),
         }
@@ -170,7 +185,7 @@ impl<'a> Planner<'a> {
 
     /// An expression over a plan's columns.
     pub(crate) fn expression(&self, input: &LogicalPlan, expression: &Expression) -> Outcome<Expr> {
-        let columns = Columns::new(input.schema(), &self.qualifiers);
+        let columns = Columns::new(input.schema(), &self.qualifiers, self.session);
         let syntax = Translator::new(&columns).expression(expression)?;
         Ok(sql::expression_of(self.session.engine.context(), input.schema(), syntax)?)
     }
@@ -183,7 +198,7 @@ impl<'a> Planner<'a> {
     ) -> Outcome<Vec<Expr>> {
         let mut items = Vec::with_capacity(expressions.len());
         for expression in expressions {
-            let columns = Columns::new(schema, &self.qualifiers);
+            let columns = Columns::new(schema, &self.qualifiers, self.session);
             if let ExprType::UnresolvedRegex(regex) = kind(expression)? {
                 items.extend(columns::matching(schema, &regex.col_name)?);
                 continue;
@@ -198,22 +213,11 @@ impl<'a> Planner<'a> {
         Ok(sql::select_item_of(self.session.engine.context(), schema, item)?)
     }
 
-    fn sort_expressions(
-        &self,
-        input: &LogicalPlan,
-        order: &[spark_connect_proto::expression::SortOrder],
-    ) -> Outcome<Vec<SortExpr>> {
-        let columns = Columns::new(input.schema(), &self.qualifiers);
-        let context = self.session.engine.context();
-        order
-            .iter()
-            .map(|part| {
-                let syntax = Translator::new(&columns).order(part)?;
-                let expr = sql::expression_of(context, input.schema(), syntax.expr)?;
-                let ascending = syntax.options.asc.unwrap_or(true);
-                Ok(expr.sort(ascending, syntax.options.nulls_first.unwrap_or(ascending)))
-            })
-            .collect()
+    fn sort(&self, input: LogicalPlan, order: &[SortOrder]) -> Outcome<LogicalPlan> {
+        let columns = Columns::new(input.schema(), &self.qualifiers, self.session);
+        let keys: Outcome<Vec<_>> =
+            order.iter().map(|part| Translator::new(&columns).order(part)).collect();
+        Ok(sql::sort(self.session.engine.context(), input.clone(), keys?)?)
     }
 
     fn sql(&mut self, query: &spark_connect_proto::Sql) -> Outcome<LogicalPlan> {
@@ -260,10 +264,7 @@ pub(crate) fn table_reference(text: &str) -> Outcome<TableReference> {
 /// What a relation that is not there is called in Spark.
 fn name_of(relation: &RelType) -> &'static str {
     match relation {
-        RelType::MapPartitions(_) => "mapInPandas or mapInArrow",
-        RelType::GroupMap(_) => "applyInPandas",
         RelType::CoGroupMap(_) => "cogroup",
-        RelType::ApplyInPandasWithState(_) => "applyInPandasWithState",
         RelType::CommonInlineUserDefinedTableFunction(_) => "a user-defined table function",
         RelType::CommonInlineUserDefinedDataSource(_) => "a Python data source",
         RelType::AsOfJoin(_) => "an as-of join",

@@ -299,7 +299,17 @@ impl SparkConnectService for Service {
             .await?;
         let all = request.interrupt_type == InterruptType::All as i32;
         let mut interrupted_ids = Vec::new();
+        if all {
+            // Spark's queries end with the jobs that they run.
+            let stopping = Arc::clone(&session);
+            let stopped = tokio::task::spawn_blocking(move || stopping.stop_queries());
+            joined(stopped.await).map_err(|failure| status_of(&session, failure))?;
+        }
         for operation in session.operations() {
+            // Listeners hear of the end of what is interrupted.
+            if operation.is_listener() {
+                continue;
+            }
             let meant = match &request.interrupt {
                 Some(Interrupt::OperationTag(tag)) => operation.tags.contains(tag),
                 Some(Interrupt::OperationId(id)) => operation.ids.operation == *id,

@@ -82,7 +82,7 @@ fn cells(
     wanted: usize,
     truncate: usize,
 ) -> Outcome<Table> {
-    let limited = LogicalPlanBuilder::from(input)
+    let limited = LogicalPlanBuilder::from(onefold_plan::stream::shown(input)?)
         .limit(0, Some(wanted.saturating_add(1)))
         .and_then(LogicalPlanBuilder::build)?;
     let header = limited.schema().fields().iter().map(|it| cut(it.name(), truncate)).collect();

@@ -1,19 +1,25 @@
 //! `spark.sql(…)`: queries give a relation that is computed when its rows are asked for; commands
 //! run at once.
 
+mod table_statement;
+
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, literal};
 use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
-use crate::{catalog, conf, rows};
+use crate::tables::Matching;
+use crate::{catalog, conf, rows, tables};
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use onefold_engine::{SaveMode, TableDefinition};
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{LocalRelation, Relation, Sql, SqlCommand};
 use std::collections::HashMap;
 use std::sync::Arc;
+use table_statement::TableStatement;
 
 /// Runs a statement. Blocks.
 pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCommandResult> {
@@ -45,6 +51,10 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
             }
         }
     }
+    if let Some(statement) = TableStatement::of(text.trim().trim_end_matches(';'))? {
+        run_on_table(session, statement)?;
+        return texts(&[], &[]);
+    }
     match Statement::of(&text)? {
         Statement::Query => {
             // Errors of the text are the command's, not the first action's.
@@ -72,33 +82,27 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
             texts(&[], &[])
         }
         Statement::DropView { name, if_exists } => {
-            if !catalog::drop_view(session, &name)? && !if_exists {
-                return Err(Failure::from(onefold_types::Error::invalid(format!(
-                    "there is no table or view `{name}`"
-                ))));
+            if !tables::drop(session, &name)? && !if_exists {
+                return Err(Failure::no_table(&name));
             }
             texts(&[], &[])
         }
         Statement::ShowTables => {
             let names = catalog::table_names(session);
+            let kept = session.engine.warehouse_tables();
             let rows: Vec<Vec<String>> = names
                 .into_iter()
-                .map(|name| vec![String::new(), name, "true".to_owned()])
+                .map(|name| match kept.contains(&name) {
+                    true => vec!["default".to_owned(), name, "false".to_owned()],
+                    false => vec![String::new(), name, "true".to_owned()],
+                })
                 .collect();
             texts(&["namespace", "tableName", "isTemporary"], &rows)
         }
         Statement::Describe(name) => {
             let frame = session.engine.table_by(crate::relation::table_reference(&name)?)?;
-            let rows: Vec<Vec<String>> = frame
-                .schema()
-                .fields()
-                .iter()
-                .map(|field| {
-                    let kind = onefold_plan::schema::type_name(field.data_type()).to_lowercase();
-                    vec![field.name().clone(), kind, String::new()]
-                })
-                .collect();
-            texts(&["col_name", "data_type", "comment"], &rows)
+            let schema = frame.schema();
+            described(&schema, session.engine.table_definition(&name)?.as_ref())
         }
         // Nothing is kept in memory between queries.
         Statement::Cache => texts(&[], &[]),
@@ -113,14 +117,90 @@ fn statement(relation: &Relation) -> Option<&Sql> {
     }
 }
 
+fn run_on_table(session: &ClientSession, statement: TableStatement) -> Outcome<()> {
+    match statement {
+        TableStatement::Create { name, definition, query, if_not_exists } => {
+            let rows = match query {
+                Some(query) => Some(session.engine.sql(&query)?.logical_plan().clone()),
+                None => None,
+            };
+            tables::create(session, &name, definition, rows, if_not_exists).map(|_| ())
+        }
+        TableStatement::Insert { name, columns, query, overwrite } => {
+            let rows = session.engine.sql(&query)?.logical_plan().clone();
+            let mode = if overwrite { SaveMode::Overwrite } else { SaveMode::Append };
+            if columns.is_empty() {
+                return tables::insert(session, &name, rows, mode, Matching::ByPlace);
+            }
+            let rows = named(rows, &columns)?;
+            tables::insert(session, &name, rows, mode, Matching::ByName)
+        }
+    }
+}
+
+/// Rows whose columns get these names.
+fn named(rows: LogicalPlan, names: &[String]) -> Outcome<LogicalPlan> {
+    let there = rows.schema().fields().len();
+    if there != names.len() {
+        return Err(Failure::columns_mismatch(names.len(), there));
+    }
+    let columns: Vec<_> = rows
+        .schema()
+        .iter()
+        .zip(names)
+        .map(|((qualifier, field), name)| {
+            let column = datafusion::common::Column::from((qualifier, field));
+            datafusion::logical_expr::Expr::Column(column).alias(name.as_str())
+        })
+        .collect();
+    Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
+}
+
+/// `DESCRIBE`: the columns, then those that folders or clusters are made of.
+fn described(schema: &Schema, table: Option<&TableDefinition>) -> Outcome<SqlCommandResult> {
+    let row = |field: &Field| {
+        let kind = onefold_plan::schema::type_name(field.data_type()).to_lowercase();
+        let comment = field.metadata().get(onefold_plan::schema::COMMENT).cloned();
+        vec![Some(field.name().clone()), Some(kind), comment]
+    };
+    let mut rows: Vec<Vec<Option<String>>> =
+        schema.fields().iter().map(|field| row(field)).collect();
+    let mut part = |title: &str, names: &[String]| {
+        if names.is_empty() {
+            return;
+        }
+        let text = |it: &str| Some(it.to_owned());
+        rows.push(vec![text(title), text(""), text("")]);
+        rows.push(vec![text("# col_name"), text("data_type"), text("comment")]);
+        for name in names {
+            let field = schema.fields().iter().find(|it| it.name().eq_ignore_ascii_case(name));
+            rows.extend(field.map(|field| row(field)));
+        }
+    };
+    if let Some(table) = table {
+        part("# Partition Information", &table.partition_by);
+        part("# Clustering Information", &table.cluster_by);
+    }
+    optional_texts(&["col_name", "data_type", "comment"], &rows)
+}
+
 /// Rows of texts as the result of a command.
 fn texts(names: &[&str], rows: &[Vec<String>]) -> Outcome<SqlCommandResult> {
-    let fields: Vec<Field> =
-        names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    let some = |row: &Vec<String>| row.iter().cloned().map(Some).collect();
+    optional_texts(names, &rows.iter().map(some).collect::<Vec<_>>())
+}
+
+fn optional_texts(names: &[&str], rows: &[Vec<Option<String>>]) -> Outcome<SqlCommandResult> {
+    let nullable = |place: usize| rows.iter().any(|row| matches!(row.get(place), Some(None)));
+    let fields: Vec<Field> = names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| Field::new(*name, DataType::Utf8, nullable(place)))
+        .collect();
     let schema = Arc::new(Schema::new(fields));
     let columns: Vec<arrow::array::ArrayRef> = (0..names.len())
         .map(|place| {
-            let cells = rows.iter().map(|row| row.get(place).map(String::as_str));
+            let cells = rows.iter().map(|row| row.get(place).and_then(|cell| cell.as_deref()));
             Arc::new(cells.collect::<StringArray>()) as arrow::array::ArrayRef
         })
         .collect();
@@ -222,7 +302,7 @@ impl Statement {
                 return Ok(Statement::Cache);
             }
         }
-        for word in ["create", "insert", "alter", "merge", "update", "delete", "truncate", "use"] {
+        for word in ["create", "alter", "merge", "update", "delete", "truncate", "use"] {
             if after(text, &[word]).is_some() {
                 return Err(Failure::unsupported(format!("the statement {}", word.to_uppercase())));
             }
@@ -238,7 +318,7 @@ impl Statement {
 pub(crate) fn bound(planner: &Planner<'_>, query: &Sql) -> Outcome<String> {
     let nothing = datafusion::common::DFSchema::empty();
     let none = HashMap::new();
-    let columns = Columns::new(&nothing, &none);
+    let columns = Columns::new(&nothing, &none, planner.session);
     let mut named: HashMap<String, String> = HashMap::new();
     let mut placed: Vec<String> = Vec::new();
     #[allow(deprecated, reason = "what older clients send")]
@@ -256,7 +336,6 @@ pub(crate) fn bound(planner: &Planner<'_>, query: &Sql) -> Outcome<String> {
     for value in &query.pos_arguments {
         placed.push(Translator::new(&columns).expression(value)?.to_string());
     }
-    let _ = planner;
     if named.is_empty() && placed.is_empty() {
         return Ok(query.query.clone());
     }
@@ -337,7 +416,7 @@ mod tests {
             Statement::of("drop view if exists `v`").unwrap(),
             Statement::DropView { name: "v".into(), if_exists: true }
         );
-        assert!(Statement::of("INSERT INTO t VALUES (1)").is_err());
+        assert!(Statement::of("ALTER TABLE t ADD COLUMN a INT").is_err());
         assert_eq!(Statement::of("settle").unwrap(), Statement::Query);
     }
 

@@ -2,9 +2,9 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
-use crate::foreach_batch;
+use crate::python::{foreach, foreach_batch};
 use crate::relation::Planner;
-use onefold_engine::{DataStreamWriter, OutputMode, StreamingQuery, Trigger};
+use onefold_engine::{DataStreamWriter, OutputMode, StreamingQuery, TableDefinition, Trigger};
 use spark_connect_proto::streaming_query_command::Command as QueryCommand;
 use spark_connect_proto::streaming_query_command_result as result;
 use spark_connect_proto::streaming_query_command_result::ResultType;
@@ -29,29 +29,34 @@ pub(crate) fn start(
     session: &Arc<ClientSession>,
     request: WriteStreamOperationStart,
 ) -> Outcome<WriteStreamOperationStartResult> {
-    if request.foreach_writer.is_some() {
-        return Err(Failure::unsupported("foreach"));
-    }
-    if !request.clustering_column_names.is_empty() {
-        return Err(Failure::unsupported("clusterBy"));
-    }
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
-    let plan = Planner::new(session).plan(input)?;
-    let mut writer = session.engine.frame(plan).write_stream();
+    let mut planner = Planner::new(session);
+    let plan = planner.plan(input)?;
+    let observers = planner.observers;
+    let columns = crate::analyze::rows_schema(&plan);
+    let mut writer = session.engine.frame(plan).write_stream().observers(observers);
     if !request.format.is_empty() {
         writer = writer.format(&request.format);
     }
     writer = described(writer, &request)?;
+    let mut switch = None;
     if let Some(function) = &request.foreach_batch {
-        writer = foreach_batch::with_function(session, writer, function)?;
+        (writer, switch) = foreach_batch::with_function(session, writer, function)?;
+    }
+    if let Some(function) = &request.foreach_writer {
+        writer = foreach::with_writer(session, writer, function)?;
     }
     let started = session.started_events();
     let query = match &request.sink_destination {
-        Some(start::SinkDestination::Path(path)) if !path.is_empty() => writer.start(path.as_str()),
-        Some(start::SinkDestination::TableName(name)) if !name.is_empty() => writer.to_table(name),
-        _ => writer.start_default(),
+        Some(start::SinkDestination::Path(path)) if !path.is_empty() => {
+            writer.start(path.as_str()).map_err(Failure::from)
+        }
+        Some(start::SinkDestination::TableName(name)) if !name.is_empty() => {
+            to_table(session, writer, &request, name, &columns)
+        }
+        _ => writer.start_default().map_err(Failure::from),
     }?;
-    session.keep_query(query.clone(), Instant::now());
+    session.keep_query(query.clone(), switch, Instant::now());
     let query_id = Some(ids(&query));
     let event = started.take(&query);
     Ok(WriteStreamOperationStartResult {
@@ -59,6 +64,33 @@ pub(crate) fn start(
         name: query.name().unwrap_or_default().to_owned(),
         query_started_event_json: event,
     })
+}
+
+/// Starts a query whose files are those of a table, which is made if it is not there.
+fn to_table(
+    session: &ClientSession,
+    writer: DataStreamWriter,
+    request: &WriteStreamOperationStart,
+    name: &str,
+    columns: &arrow::datatypes::Schema,
+) -> Outcome<StreamingQuery> {
+    if let Some(there) = session.engine.table_definition(name)? {
+        let files = session.engine.table_files(name, &there)?;
+        return Ok(writer.format(&there.format).start(files)?);
+    }
+    let path = request.options.iter().find(|(key, _)| key.eq_ignore_ascii_case("path"));
+    let format = if request.format.is_empty() { "parquet" } else { request.format.as_str() };
+    let definition = TableDefinition {
+        format: format.to_lowercase(),
+        schema: onefold_plan::schema::schema_ddl(columns),
+        partition_by: request.partitioning_column_names.clone(),
+        cluster_by: request.clustering_column_names.clone(),
+        location: path.map(|(_, path)| path.clone()),
+        ..TableDefinition::default()
+    };
+    let query = writer.to_table(name)?;
+    session.engine.create_table(name, &definition)?;
+    Ok(query)
 }
 
 fn described(
@@ -88,12 +120,12 @@ fn described(
             return Err(Failure::unsupported("the continuous trigger"));
         }
         Some(start::Trigger::RealTimeBatchDuration(_)) => {
-            return Err(Failure::unsupported("the real-time trigger"));
+            return Err(Failure::no_real_time());
         }
     })
 }
 
-fn output_mode(text: &str) -> Outcome<OutputMode> {
+pub(crate) fn output_mode(text: &str) -> Outcome<OutputMode> {
     match text.to_lowercase().as_str() {
         "" | "append" => Ok(OutputMode::Append),
         "update" => Ok(OutputMode::Update),
@@ -130,6 +162,8 @@ pub(crate) fn command(
             Some(progress(query.recent_progress().iter().map(|it| it.json()).collect()))
         }
         QueryCommand::Stop(_) => {
+            query.ask_to_stop();
+            session.interrupt(&query);
             query.stop()?;
             None
         }

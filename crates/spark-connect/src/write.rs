@@ -3,9 +3,13 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
-use onefold_engine::SaveMode;
-use spark_connect_proto::write_operation::{SaveMode as Mode, SaveType};
+use crate::tables;
+use datafusion::logical_expr::LogicalPlan;
+use onefold_engine::{SaveMode, TableDefinition};
+use spark_connect_proto::write_operation::save_table::TableSaveMethod;
+use spark_connect_proto::write_operation::{SaveMode as Mode, SaveTable, SaveType};
 use spark_connect_proto::{WriteOperation, WriteOperationV2};
+use std::collections::BTreeMap;
 
 /// Writes the rows of a relation. Blocks.
 pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcome<()> {
@@ -21,24 +25,13 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
     }
     let path = match &request.save_type {
         Some(SaveType::Path(path)) => path.clone(),
-        Some(SaveType::Table(table)) => {
-            return Err(Failure::unsupported(format!(
-                "saving as the table `{}`; give a path to save()",
-                table.table_name
-            )));
-        }
+        Some(SaveType::Table(table)) => return into_table(session, request, plan, table),
         None => request
             .options
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case("path"))
             .map(|(_, path)| path.clone())
             .unwrap_or_default(),
-    };
-    let mode = match request.mode() {
-        Mode::Append => SaveMode::Append,
-        Mode::Overwrite => SaveMode::Overwrite,
-        Mode::Ignore => SaveMode::Ignore,
-        Mode::ErrorIfExists | Mode::Unspecified => SaveMode::ErrorIfExists,
     };
     let format = request.source.as_deref().filter(|format| !format.is_empty());
     let options = request.options.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -48,11 +41,46 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
         .frame(plan)
         .write()
         .format(format.unwrap_or("parquet"))
-        .mode(mode)
+        .mode(mode_of(request))
         .options(options)
         .partition_by(&partitioning)
         .save(&path)
         .map_err(Failure::from)
+}
+
+fn mode_of(request: &WriteOperation) -> SaveMode {
+    match request.mode() {
+        Mode::Append => SaveMode::Append,
+        Mode::Overwrite => SaveMode::Overwrite,
+        Mode::Ignore => SaveMode::Ignore,
+        Mode::ErrorIfExists | Mode::Unspecified => SaveMode::ErrorIfExists,
+    }
+}
+
+/// `saveAsTable` and `insertInto`.
+fn into_table(
+    session: &ClientSession,
+    request: &WriteOperation,
+    plan: LogicalPlan,
+    table: &SaveTable,
+) -> Outcome<()> {
+    let mode = mode_of(request);
+    let name = table.table_name.as_str();
+    if table.save_method() == TableSaveMethod::InsertInto {
+        let mode = if mode == SaveMode::Overwrite { mode } else { SaveMode::Append };
+        return tables::insert(session, name, plan, mode, tables::Matching::ByPlace);
+    }
+    let mut options: BTreeMap<String, String> = request.options.clone().into_iter().collect();
+    let format = request.source.as_deref().filter(|format| !format.is_empty());
+    let definition = TableDefinition {
+        format: format.unwrap_or("parquet").to_lowercase(),
+        schema: String::new(),
+        location: options.remove("path"),
+        options,
+        partition_by: request.partitioning_columns.clone(),
+        cluster_by: request.clustering_columns.clone(),
+    };
+    tables::save(session, name, plan, mode, definition)
 }
 
 /// Writes into a table of a catalog.

@@ -16,6 +16,13 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     Expr::Function(function(name, arguments, false))
 }
 
+/// A call of a function under an exact name.
+pub(super) fn named_call(name: Ident, arguments: Vec<Expr>) -> Expr {
+    let mut function = function("", arguments, false);
+    function.name = ObjectName::from(vec![name]);
+    Expr::Function(function)
+}
+
 pub(super) fn function(name: &str, arguments: Vec<Expr>, distinct: bool) -> Function {
     let args = arguments
         .into_iter()

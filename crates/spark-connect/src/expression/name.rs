@@ -1,5 +1,6 @@
 //! What names mean: the parts of a name, and which of two columns with one name is meant.
 
+use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -11,11 +12,21 @@ pub(crate) struct Columns<'a> {
     schema: &'a DFSchema,
     /// By plan id, the qualifier that a join gave to that plan's columns.
     qualifiers: &'a HashMap<i64, String>,
+    session: &'a ClientSession,
 }
 
 impl<'a> Columns<'a> {
-    pub(crate) fn new(schema: &'a DFSchema, qualifiers: &'a HashMap<i64, String>) -> Self {
-        Columns { schema, qualifiers }
+    pub(crate) fn new(
+        schema: &'a DFSchema,
+        qualifiers: &'a HashMap<i64, String>,
+        session: &'a ClientSession,
+    ) -> Self {
+        Columns { schema, qualifiers, session }
+    }
+
+    /// The session whose functions can be called.
+    pub(crate) fn session(&self) -> &'a ClientSession {
+        self.session
     }
 
     /// The path that means the column: with the qualifier of its plan where its name alone would

@@ -109,7 +109,7 @@ impl Planner<'_> {
                 return Err(Failure::unsupported("a column of several names"));
             };
             let value = alias.expr.as_deref().ok_or_else(|| Failure::missing("alias.expr"))?;
-            let columns = Columns::new(input.schema(), &self.qualifiers);
+            let columns = Columns::new(input.schema(), &self.qualifiers, self.session);
             let expr = Translator::new(&columns).expression(value)?;
             let alias = crate::expression::quoted(name);
             let item = SelectItem::ExprWithAlias { expr, alias };

@@ -58,7 +58,7 @@ impl Planner<'_> {
             return built(LogicalPlanBuilder::from(left).join_on(right, kind, [lit(true)]));
         };
         let both = left.schema().join(right.schema())?;
-        let columns = crate::expression::Columns::new(&both, &self.qualifiers);
+        let columns = crate::expression::Columns::new(&both, &self.qualifiers, self.session);
         let syntax = crate::expression::Translator::new(&columns).expression(condition)?;
         let context = self.session.engine.context();
         let condition = onefold_plan::sql::expression_of(context, &both, syntax)?;

@@ -9,6 +9,9 @@ use spark_connect_proto::read::{DataSource, ReadType};
 impl Planner<'_> {
     pub(super) fn read(&mut self, read: &Read) -> Outcome<LogicalPlan> {
         match read.read_type.as_ref().ok_or_else(|| Failure::missing("read_type"))? {
+            ReadType::NamedTable(table) if read.is_streaming => {
+                crate::tables::stream(self.session, &table.unparsed_identifier)
+            }
             ReadType::NamedTable(table) => {
                 let reference = table_reference(&table.unparsed_identifier)?;
                 Ok(self.session.engine.table_by(reference)?.logical_plan().clone())

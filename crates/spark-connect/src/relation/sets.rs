@@ -15,8 +15,8 @@ fn same(left: &str, right: &str) -> bool {
 
 impl Planner<'_> {
     pub(super) fn set_operation(&mut self, operation: &SetOperation) -> Outcome<LogicalPlan> {
-        let left = self.input(operation.left_input.as_deref())?;
-        let right = self.input(operation.right_input.as_deref())?;
+        let left = stream::shown(self.input(operation.left_input.as_deref())?)?;
+        let right = stream::shown(self.input(operation.right_input.as_deref())?)?;
         let all = operation.is_all.unwrap_or(false);
         match operation.set_op_type() {
             SetOpType::Union if operation.by_name.unwrap_or(false) => {

@@ -1,25 +1,25 @@
 //! `foreachBatch` with a Python function: one worker process for each run of a query.
 
+use super::worker::{PythonWorker, WorkerSpec};
 use crate::client_session::ClientSession;
-use crate::conf;
 use crate::failure::{Failure, Outcome};
-use crate::python_worker::{PythonWorker, WorkerSpec};
 use onefold_engine::DataStreamWriter;
 use onefold_types::Error;
 use spark_connect_proto::streaming_foreach_function::Function;
 use spark_connect_proto::{PythonUdf, StreamingForeachFunction};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
 const WORKER: &str = "pyspark.sql.connect.streaming.worker.foreach_batch_worker";
 
 /// The writer with the client's function as its sink. Starts the worker, so that a function that
-/// cannot be loaded is an error of `start`. Blocks.
+/// cannot be loaded is an error of `start`; and what ends a call of it. Blocks.
 pub(crate) fn with_function(
     session: &Arc<ClientSession>,
     writer: DataStreamWriter,
     function: &StreamingForeachFunction,
-) -> Outcome<DataStreamWriter> {
+) -> Outcome<(DataStreamWriter, Option<TcpStream>)> {
     let function = match &function.function {
         Some(Function::PythonFunction(function)) => function,
         Some(Function::ScalaFunction(_)) => {
@@ -29,10 +29,11 @@ pub(crate) fn with_function(
     };
     let spec = worker_spec(session, function)?;
     let worker = PythonWorker::start(&spec).map_err(Failure::python_start)?;
+    let switch = worker.switch();
     let worker = Mutex::new(Some(worker));
     // The session may go before its queries do.
     let session = Arc::downgrade(session);
-    Ok(writer.foreach_batch(move |frame, batch| {
+    let writer = writer.foreach_batch(move |frame, batch| {
         let session = session
             .upgrade()
             .ok_or_else(|| Error::unavailable("the session of the function is closed"))?;
@@ -50,18 +51,14 @@ pub(crate) fn with_function(
         }
         session.forget_remote(&relation);
         called
-    }))
+    });
+    Ok((writer, switch))
 }
 
 fn worker_spec(session: &ClientSession, function: &PythonUdf) -> Outcome<WorkerSpec> {
-    let url = session
-        .local_url()
-        .ok_or_else(|| Failure::unsupported("Python functions on a server without an address"))?;
-    let python = conf::value(&session.engine, "spark.pyspark.python")
-        .or_else(|| std::env::var("PYSPARK_PYTHON").ok())
-        .unwrap_or_else(|| "python3".to_owned());
+    let url = session.local_url().ok_or_else(Failure::no_python)?;
     Ok(WorkerSpec {
-        python,
+        python: session.python_command(),
         module: WORKER,
         url,
         session: session.id.clone(),

@@ -4,8 +4,9 @@
 //! answers one message after the other. Whole numbers are big-endian, texts are a length and UTF-8
 //! (`pyspark/serializers.py`).
 
+use super::wire::{answer, lost, read_int, read_text, write_bytes, write_text};
 use onefold_types::{Error, Result};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,10 +16,6 @@ use uuid::Uuid;
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to unpickle the function and attach to the session.
 const BEGIN_WITHIN: Duration = Duration::from_secs(300);
-/// Longest text that a worker sends: a traceback.
-const TEXT_MAX: usize = 16 << 20;
-/// A worker's answer that a text with a Python traceback follows.
-const PYTHON_EXCEPTION: i32 = -2;
 
 /// What to run and with what.
 #[derive(Debug, Clone)]
@@ -50,17 +47,6 @@ impl Drop for PythonWorker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn lost(error: io::Error) -> Error {
-    let ended = matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    );
-    if ended {
-        return Error::invalid("Python worker exited unexpectedly (crashed)");
-    }
-    Error::unavailable("the Python worker does not answer").because(error)
 }
 
 impl PythonWorker {
@@ -122,9 +108,14 @@ impl PythonWorker {
         write_bytes(&mut self.stream, &spec.command).map_err(lost)?;
         self.stream.flush().map_err(lost)?;
         self.stream.set_read_timeout(Some(BEGIN_WITHIN)).map_err(lost)?;
-        self.answer("the function cannot be loaded in a Python worker")?;
+        answer(&mut self.stream)?;
         // The user's function takes the time it takes.
         self.stream.set_read_timeout(None).map_err(lost)
+    }
+
+    /// What ends a call that is under way: the worker is lost then.
+    pub(crate) fn switch(&self) -> Option<TcpStream> {
+        self.stream.try_clone().ok()
     }
 
     /// Calls the function with a batch: the name under which the session has its rows, and its
@@ -136,21 +127,7 @@ impl PythonWorker {
         write_text(&mut self.stream, relation).map_err(lost)?;
         self.stream.write_all(&batch.to_be_bytes()).map_err(lost)?;
         self.stream.flush().map_err(lost)?;
-        self.answer("the function of foreachBatch raised an exception")
-    }
-
-    fn answer(&mut self, what: &str) -> Result<()> {
-        match read_int(&mut self.stream).map_err(lost)? {
-            0 => Ok(()),
-            PYTHON_EXCEPTION => {
-                let traceback = read_text(&mut self.stream).map_err(lost)?;
-                Err(Error::invalid(format!(
-                    "[PYTHON_EXCEPTION] {what}: {} SQLSTATE: 38000",
-                    traceback.trim_end()
-                )))
-            }
-            other => Err(Error::internal(format!("a Python worker answered {other}"))),
-        }
+        answer(&mut self.stream)
     }
 }
 
@@ -195,46 +172,5 @@ fn accept(listener: &TcpListener, child: Option<&mut Child>) -> Result<TcpStream
             )));
         }
         std::thread::park_timeout(Duration::from_millis(2));
-    }
-}
-
-fn read_int(stream: &mut impl Read) -> io::Result<i32> {
-    let mut bytes = [0; 4];
-    stream.read_exact(&mut bytes)?;
-    Ok(i32::from_be_bytes(bytes))
-}
-
-fn read_text(stream: &mut impl Read) -> io::Result<String> {
-    let length = usize::try_from(read_int(stream)?).unwrap_or(usize::MAX);
-    if length > TEXT_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a text is too long"));
-    }
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn write_bytes(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    let length = i32::try_from(bytes.len()).map_err(io::Error::other)?;
-    stream.write_all(&length.to_be_bytes())?;
-    stream.write_all(bytes)
-}
-
-fn write_text(stream: &mut impl Write, text: &str) -> io::Result<()> {
-    write_bytes(stream, text.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{read_int, read_text, write_text};
-
-    #[test]
-    fn texts_go_there_and_back() {
-        let mut bytes = Vec::new();
-        write_text(&mut bytes, "é").unwrap();
-        assert_eq!(bytes, [0, 0, 0, 2, 0xc3, 0xa9]);
-        assert_eq!(read_text(&mut bytes.as_slice()).unwrap(), "é");
-        assert_eq!(read_int(&mut [0xff_u8, 0xff, 0xff, 0xfe].as_slice()).unwrap(), -2);
-        assert!(read_text(&mut [0x7f_u8, 0, 0, 0].as_slice()).is_err());
     }
 }

@@ -1,0 +1,194 @@
+//! `df.observe(name, …)`: aggregates over the rows that pass a place of the plan.
+//!
+//! A condition that always holds stands there and keeps the columns that the aggregates need, for
+//! each batch; they are computed when the batch is over.
+
+use crate::failure::{Failure, Outcome};
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use async_trait::async_trait;
+use datafusion::common::{Column, ExprSchema};
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::utils::expr_to_columns;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, UNNAMED_TABLE, Volatility,
+};
+use onefold_engine::{BatchObserver, from_datafusion};
+use onefold_types::{Error, Result};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Aggregates over the rows of a batch.
+pub(crate) struct Observer {
+    name: String,
+    metrics: Vec<Expr>,
+    /// The columns that they need, as the plan has them.
+    columns: Vec<Column>,
+    seen: Arc<Seen>,
+    context: SessionContext,
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The rows of a batch, as far as they are needed.
+#[derive(Debug)]
+struct Seen {
+    schema: SchemaRef,
+    batches: Mutex<Vec<RecordBatch>>,
+}
+
+impl Seen {
+    fn batches(&self) -> MutexGuard<'_, Vec<RecordBatch>> {
+        // Each change is one call: a panic leaves it usable.
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The plan with an observer in it.
+pub(crate) fn observed(
+    input: LogicalPlan,
+    name: &str,
+    metrics: Vec<Expr>,
+    context: &SessionContext,
+) -> Outcome<(LogicalPlan, Arc<Observer>)> {
+    if metrics.is_empty() {
+        return Err(Failure::missing("metrics"));
+    }
+    let mut found = HashSet::new();
+    for metric in &metrics {
+        expr_to_columns(metric, &mut found)?;
+    }
+    let columns: Vec<Column> =
+        input.schema().columns().into_iter().filter(|column| found.contains(column)).collect();
+    let mut fields = Vec::with_capacity(columns.len());
+    for (place, column) in columns.iter().enumerate() {
+        let field = input.schema().field_from_column(column)?;
+        fields.push(Field::new(format!("_{place}"), field.data_type().clone(), true));
+    }
+    let seen = Arc::new(Seen { schema: Arc::new(Schema::new(fields)), batches: Mutex::default() });
+    let arguments: Vec<Expr> = columns.iter().cloned().map(Expr::Column).collect();
+    let look = ScalarUDF::new_from_impl(Look {
+        name: format!("observe#{name}"),
+        signature: match arguments.is_empty() {
+            true => Signature::nullary(Volatility::Volatile),
+            false => Signature::variadic_any(Volatility::Volatile),
+        },
+        seen: Arc::clone(&seen),
+    });
+    let plan = LogicalPlanBuilder::from(input).filter(look.call(arguments))?.build()?;
+    let name = name.to_owned();
+    let observer = Observer { name, metrics, columns, seen, context: context.clone() };
+    Ok((plan, Arc::new(observer)))
+}
+
+#[async_trait]
+impl BatchObserver for Observer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn begin(&self) {
+        self.seen.batches().clear();
+    }
+
+    async fn tell(&self) -> Result<Value> {
+        let batches = std::mem::take(&mut *self.seen.batches());
+        let row = self.row(batches).await?;
+        let mut bytes = Vec::new();
+        let mut writer = arrow::json::WriterBuilder::new()
+            .with_explicit_nulls(true)
+            .build::<_, arrow::json::writer::LineDelimited>(&mut bytes);
+        let wrong = |error: &dyn std::fmt::Display| {
+            Error::internal(format!("a metric cannot be told: {error}"))
+        };
+        writer.write(&row).and_then(|()| writer.finish()).map_err(|error| wrong(&error))?;
+        drop(writer);
+        serde_json::from_slice(&bytes).map_err(|error| wrong(&error))
+    }
+}
+
+impl Observer {
+    /// The aggregates over what was seen: one row.
+    async fn row(&self, batches: Vec<RecordBatch>) -> Result<RecordBatch> {
+        let plan = self.plan(batches).map_err(from_datafusion)?;
+        let frame = self.context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+        let rows = frame.collect().await.map_err(from_datafusion)?;
+        let row = rows.into_iter().find(|batch| batch.num_rows() > 0);
+        row.ok_or_else(|| Error::internal("a metric over all rows has no value"))
+    }
+
+    fn plan(&self, batches: Vec<RecordBatch>) -> PlanResult<LogicalPlan> {
+        let table = MemTable::try_new(Arc::clone(&self.seen.schema), vec![batches])?;
+        let scan =
+            LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(table)), None)?;
+        let columns: Vec<Expr> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| {
+                let kept = Expr::Column(Column::new_unqualified(format!("_{place}")));
+                kept.alias_qualified(column.relation.clone(), column.name.clone())
+            })
+            .collect();
+        let rows = if columns.is_empty() { scan } else { scan.project(columns)? };
+        onefold_plan::sql::aggregate(rows.build()?, Vec::new(), self.metrics.clone())
+            .map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+}
+
+/// The condition that keeps what it sees.
+#[derive(Debug)]
+struct Look {
+    name: String,
+    signature: Signature,
+    seen: Arc<Seen>,
+}
+
+impl PartialEq for Look {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.seen, &other.seen)
+    }
+}
+
+impl Eq for Look {}
+
+impl Hash for Look {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Look {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let columns: PlanResult<Vec<ArrayRef>> =
+            arguments.args.into_iter().map(|value| value.into_array(rows)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(&self.seen.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns?, &options)?;
+        self.seen.batches().push(batch);
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(vec![true; rows]))))
+    }
+}

@@ -1,0 +1,171 @@
+//! The worker processes of one session: a daemon of PySpark forks them, and those that are free are
+//! used again.
+
+use super::wire::{lost, read_int, read_text, write_text};
+use onefold_types::{Error, Result};
+use std::io;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a worker may take to begin: it imports PySpark.
+const BEGIN_WITHIN: Duration = Duration::from_secs(120);
+/// Free workers that are kept.
+const FREE_MAX: usize = 8;
+
+/// The workers of a session.
+#[derive(Debug)]
+pub(crate) struct PythonPool {
+    python: String,
+    /// Where files of the client are.
+    pub(super) files: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    daemon: Option<Daemon>,
+    free: Vec<TcpStream>,
+}
+
+#[derive(Debug)]
+struct Daemon {
+    child: Child,
+    /// The daemon ends, and its workers with it, when this closes.
+    input: Option<ChildStdin>,
+    port: u16,
+    secret: String,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It ends by itself then; one that hangs is ended.
+        for _ in 0..50 {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl PythonPool {
+    /// No process is started before the first function is called.
+    pub(crate) fn new(python: String, files: PathBuf) -> Self {
+        PythonPool { python, files, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one call: a panic leaves it usable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker that waits for a task. Blocks.
+    ///
+    /// # Errors
+    /// Unavailable: Python cannot be started, or is without PySpark.
+    pub(super) fn take(&self) -> Result<TcpStream> {
+        loop {
+            let Some(free) = self.state().free.pop() else { break };
+            if waits(&free) {
+                return Ok(free);
+            }
+        }
+        let (port, secret) = {
+            let mut state = self.state();
+            let ended = state
+                .daemon
+                .as_mut()
+                .is_none_or(|daemon| !matches!(daemon.child.try_wait(), Ok(None)));
+            if ended {
+                state.daemon = Some(self.daemon()?);
+            }
+            let daemon = state.daemon.as_ref();
+            let daemon = daemon.ok_or_else(|| Error::internal("no daemon was started"))?;
+            (daemon.port, daemon.secret.clone())
+        };
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(lost)?;
+        stream.set_nodelay(true).map_err(lost)?;
+        stream.set_read_timeout(Some(BEGIN_WITHIN)).map_err(lost)?;
+        // Its process id.
+        read_int(&mut stream).map_err(lost)?;
+        write_text(&mut stream, &secret).map_err(lost)?;
+        if read_text(&mut stream).map_err(lost)? != "ok" {
+            return Err(Error::unavailable("the Python worker does not take our secret"));
+        }
+        // The user's function takes the time it takes.
+        stream.set_read_timeout(None).map_err(lost)?;
+        Ok(stream)
+    }
+
+    /// Gives a worker back that can be used again.
+    pub(super) fn give_back(&self, stream: TcpStream) {
+        let mut state = self.state();
+        if state.free.len() < FREE_MAX {
+            state.free.push(stream);
+        }
+    }
+
+    /// Ends all workers.
+    pub(crate) fn close(&self) {
+        let ended = std::mem::take(&mut *self.state());
+        drop(ended);
+    }
+
+    fn daemon(&self) -> Result<Daemon> {
+        let secret = Uuid::new_v4().to_string();
+        let mut child = Command::new(&self.python)
+            .args(["-m", "pyspark.daemon", "pyspark.worker"])
+            .env("PYTHON_WORKER_FACTORY_SECRET", &secret)
+            .env("PYTHON_UNIX_DOMAIN_ENABLED", "False")
+            .env("SPARK_REUSE_WORKER", "1")
+            .env("SPARK_AUTH_SOCKET_TIMEOUT", "15")
+            .env("SPARK_BUFFER_SIZE", "65536")
+            .env("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+            .env("PYTHONUNBUFFERED", "YES")
+            .env_remove("SPARK_REMOTE")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| {
+                Error::unavailable(format!(
+                    "Python cannot be started as `{}`; set spark.pyspark.python to the Python that \
+                     has the client's pyspark",
+                    self.python
+                ))
+                .because(error)
+            })?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut daemon = Daemon { child, input, port: 0, secret };
+        let mut output = output.ok_or_else(|| Error::internal("a process without an output"))?;
+        let port = read_int(&mut output).ok().and_then(|port| u16::try_from(port).ok());
+        daemon.port = port.ok_or_else(|| {
+            Error::unavailable(format!(
+                "`{} -m pyspark.daemon` does not start; is the client's pyspark installed for it?",
+                self.python
+            ))
+        })?;
+        // What functions print is seen where the server runs.
+        std::thread::spawn(move || io::copy(&mut output, &mut io::stderr()));
+        Ok(daemon)
+    }
+}
+
+/// Whether a free worker still is there: it neither says something nor ended.
+fn waits(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    if stream.set_nonblocking(true).is_err() {
+        return false;
+    }
+    let quiet = matches!(
+        stream.peek(&mut byte),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock
+    );
+    quiet && stream.set_nonblocking(false).is_ok()
+}

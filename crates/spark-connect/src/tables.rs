@@ -1,0 +1,162 @@
+//! Tables of the warehouse: making them, writing into them, reading them as streams.
+
+use crate::client_session::ClientSession;
+use crate::failure::{Failure, Outcome};
+use crate::{analyze, catalog};
+use arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use onefold_engine::{SaveMode, TableDefinition};
+use onefold_plan::schema::{parse_schema, schema_ddl};
+use onefold_plan::stream;
+
+/// How columns of rows find the columns of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matching {
+    ByName,
+    ByPlace,
+}
+
+/// Makes a table; with a query also its rows. False when it is there and that is fine.
+pub(crate) fn create(
+    session: &ClientSession,
+    name: &str,
+    mut definition: TableDefinition,
+    rows: Option<LogicalPlan>,
+    if_not_exists: bool,
+) -> Outcome<bool> {
+    if session.engine.table_definition(name)?.is_some() {
+        return if if_not_exists { Ok(false) } else { Err(Failure::table_exists(name)) };
+    }
+    if let Some(plan) = &rows
+        && definition.schema.is_empty()
+    {
+        definition.schema = schema_ddl(&analyze::rows_schema(plan));
+    }
+    if definition.schema.is_empty() {
+        return Err(Failure::analysis(format!(
+            "the table `{name}` has no columns; give them, or a query behind AS"
+        )));
+    }
+    definition.schema = schema_ddl(&*parse_schema(&definition.schema)?);
+    session.engine.create_table(name, &definition)?;
+    if let Some(plan) = rows {
+        let written = insert(session, name, plan, SaveMode::Append, Matching::ByPlace);
+        if written.is_err() {
+            // A table whose making failed is none.
+            session.engine.drop_table(name)?;
+        }
+        written?;
+    }
+    Ok(true)
+}
+
+/// Writes rows into a table that is there.
+pub(crate) fn insert(
+    session: &ClientSession,
+    name: &str,
+    rows: LogicalPlan,
+    mode: SaveMode,
+    matching: Matching,
+) -> Outcome<()> {
+    let definition =
+        session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
+    let wanted = parse_schema(&definition.schema)?;
+    let rows = fitted(stream::shown(rows)?, &wanted, matching)?;
+    let partition_by: Vec<&str> = definition.partition_by.iter().map(String::as_str).collect();
+    let files = session.engine.table_files(name, &definition)?;
+    session
+        .engine
+        .frame(rows)
+        .write()
+        .format(&definition.format)
+        .mode(mode)
+        .options(definition.options.clone())
+        .partition_by(&partition_by)
+        .save(&files)
+        .map_err(|error| Failure::execution(&error))
+}
+
+/// Rows with the columns of a table.
+fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<LogicalPlan> {
+    let there = rows.schema().fields().len();
+    if matching == Matching::ByPlace && there != wanted.fields().len() {
+        return Err(Failure::columns_mismatch(wanted.fields().len(), there));
+    }
+    let mut columns = Vec::with_capacity(wanted.fields().len());
+    for (place, field) in wanted.fields().iter().enumerate() {
+        let lower = field.name().to_lowercase();
+        let mut candidates = rows.schema().iter().enumerate();
+        let found = candidates.find(|(at, (_, known))| match matching {
+            Matching::ByPlace => *at == place,
+            Matching::ByName => known.name().to_lowercase() == lower,
+        });
+        let column = match found {
+            Some((_, (qualifier, known))) => {
+                let column = Expr::Column(datafusion::common::Column::from((qualifier, known)));
+                if known.data_type() == field.data_type() {
+                    column
+                } else {
+                    datafusion::logical_expr::cast(column, field.data_type().clone())
+                }
+            }
+            None => Expr::Literal(ScalarValue::try_from(field.data_type())?, None),
+        };
+        columns.push(column.alias(field.name().as_str()));
+    }
+    Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
+}
+
+/// `df.write.saveAsTable`.
+pub(crate) fn save(
+    session: &ClientSession,
+    name: &str,
+    rows: LogicalPlan,
+    mode: SaveMode,
+    definition: TableDefinition,
+) -> Outcome<()> {
+    let there = session.engine.table_definition(name)?.is_some();
+    match mode {
+        SaveMode::ErrorIfExists if there => Err(Failure::table_exists(name)),
+        SaveMode::Ignore if there => Ok(()),
+        SaveMode::Append if there => insert(session, name, rows, mode, Matching::ByName),
+        SaveMode::Overwrite if there => {
+            // The rows may come from the table itself: they are computed before it goes.
+            let rows = held(session, rows)?;
+            session.engine.drop_table(name)?;
+            create(session, name, definition, Some(rows), false).map(|_| ())
+        }
+        _ => create(session, name, definition, Some(rows), false).map(|_| ()),
+    }
+}
+
+/// A plan with its rows computed.
+fn held(session: &ClientSession, plan: LogicalPlan) -> Outcome<LogicalPlan> {
+    let plan = stream::shown(plan)?;
+    let schema = std::sync::Arc::new(plan.schema().as_arrow().clone());
+    let batches = session.engine.frame(plan).collect();
+    let batches = batches.map_err(|error| Failure::execution(&error))?;
+    crate::relation::of_batches(schema, batches)
+}
+
+/// Drops a table or a view; false when there is none.
+pub(crate) fn drop(session: &ClientSession, name: &str) -> Outcome<bool> {
+    let bare = name.rsplit('.').next().unwrap_or(name);
+    Ok(catalog::drop_view(session, bare)? || session.engine.drop_table(name)?)
+}
+
+/// `readStream.table(name)`: a view of a stream, or the files of a table as they come.
+pub(crate) fn stream(session: &ClientSession, name: &str) -> Outcome<LogicalPlan> {
+    if let Some(definition) = session.engine.table_definition(name)? {
+        let files = session.engine.table_files(name, &definition)?;
+        let reader = session.engine.read_stream().format(&definition.format);
+        let reader = reader.schema(&definition.schema).options(definition.options);
+        return Ok(reader.load(files)?.logical_plan().clone());
+    }
+    let plan = session.engine.table_by(crate::relation::table_reference(name)?)?;
+    let plan = plan.logical_plan().clone();
+    if stream::is_streaming(&plan) {
+        return Ok(plan);
+    }
+    Err(Failure::analysis(format!("`{name}` is no stream and no table of files")))
+}
