@@ -1,0 +1,5 @@
+"""The smallest program: one question."""
+
+from pyspark.sql import SparkSession
+
+print(SparkSession.builder.getOrCreate().version)

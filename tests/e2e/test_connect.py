@@ -1,0 +1,150 @@
+"""Unmodified PySpark programs against `onefold serve`."""
+
+import json
+from pathlib import Path
+from typing import Iterator
+
+import pyarrow.parquet
+import pytest
+
+from connect_server import ConnectServer
+from command import Onefold
+
+
+@pytest.fixture
+def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
+    server = ConnectServer(binary, tmp_path / "server")
+    yield server
+    assert server.stop() == 0, server.error.read_text()
+
+
+def parquet_values(folder: Path, column: str) -> list:
+    """A column of all files of a plain listing, as any reader sees them."""
+    values: list = []
+    for file in sorted(folder.rglob("*.parquet")):
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts):
+            values.extend(pyarrow.parquet.read_table(file)[column].to_pylist())
+    return values
+
+
+def test_the_program_of_a_tutorial_runs_unchanged(server: ConnectServer):
+    seen = server.run("tutorial.py").result
+    assert seen["active"] is False and seen["exception"] is None
+    assert seen["values"] == list(range(len(seen["values"]))) and len(seen["values"]) >= 3
+    assert sorted(parquet_values(server.folder / "table", "value")) == seen["values"]
+
+
+def test_frames_and_sql_give_what_spark_gives(server: ConnectServer):
+    seen = server.run("batch.py").result
+    assert seen["version"].startswith("4.")
+    assert seen["range"] == list(range(10))
+    assert seen["shown"] == (
+        "+---+--------+------+\n| id|customer|amount|\n+---+--------+------+\n"
+        "|  1|     ann|   2.5|\n|  2|     bob|   4.0|\n+---+--------+------+\n"
+    )
+    assert seen["sql"] == [{"s": 6.5}] and seen["bound"] == [2] and seen["joined"] == 2
+    assert seen["grouped"] == [["ann", 2.5], ["bob", 4.0]]
+    assert seen["back"] == [{"id": 1, "amount": 2.5, "customer": "ann"}]
+    assert seen["json"] == ["amount double", "customer string", "id bigint"]
+    assert seen["table"] == 3 and seen["gone"] is False
+
+
+def test_windows_foreach_batch_and_a_listener_work_together(
+    server: ConnectServer, tmp_path: Path
+):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    # Four files of five minutes each; keys a and b in turn.
+    for file in range(4):
+        lines = []
+        for row in range(10):
+            number = file * 10 + row
+            time = f"2026-01-01T00:{file * 5 + row // 2:02}:00Z"
+            key = "ab"[number % 2]
+            lines.append(json.dumps({"id": number, "k": key, "ts": time}))
+        (source / f"{file}.txt").write_text("\n".join(lines) + "\n")
+    seen = server.run("teams.py", source, out, tmp_path / "checkpoint").result
+    assert seen["name"] == "teams" and seen["exception"] is None
+    assert seen["operators"] == ["stateStoreSave"]
+    assert seen["watermark"] == "2026-01-01T00:09:00.000Z"
+    starts = [f"2026-01-01 00:{minute:02}:00" for minute in (0, 5, 10, 15)]
+    assert seen["windows"] == [[start, key, 5] for start in starts for key in "ab"]
+    kinds = [event[0] for event in seen["heard"]]
+    assert kinds[0] == "started" and kinds[-1] == "terminated"
+    assert sum(event[2] for event in seen["heard"] if event[0] == "progress") == 40
+
+
+def test_a_server_killed_in_mid_stream_delivers_each_row_once(binary: Path, tmp_path: Path):
+    source, out, checkpoint = (tmp_path / name for name in ("in", "out", "checkpoint"))
+    source.mkdir()
+    for file in range(300):
+        lines = [json.dumps({"id": file * 3 + row, "k": "k"}) for row in range(3)]
+        (source / f"{file:04}.json").write_text("\n".join(lines) + "\n")
+    server = ConnectServer(binary, tmp_path / "server")
+    server.run("copy_files.py", source, out, checkpoint, server.process.pid, ok=False)
+    server.kill()
+    done = len(list((checkpoint / "commits").glob("[0-9]*")))
+    assert 5 <= done < 300, "the server was not killed in mid-stream"
+    again = ConnectServer(binary, tmp_path / "server")
+    again.run("copy_files.py", source, out, checkpoint, "-")
+    assert again.stop() == 0
+    assert sorted(parquet_values(out, "id")) == list(range(900))
+
+
+def test_mistakes_arrive_as_sparks_exceptions_with_useful_text(server: ConnectServer):
+    seen = server.run("mistakes.py").result
+    expected = {
+        "column": ("AnalysisException", "nope"),
+        "table": ("AnalysisException", "nowhere"),
+        "syntax": ("ParseException", "line 1"),
+        "division": ("ArithmeticException", "zero"),
+        "collect": ("AnalysisException", "writeStream.start()"),
+        "mode": ("AnalysisException", "omplete"),
+        "python": ("StreamingQueryException", "no room in batch"),
+        "stream": ("StreamingQueryException", "zero"),
+    }
+    for name, (kind, text) in expected.items():
+        assert seen[name][0] == kind, f"{name}: {seen[name]}"
+        assert text in seen[name][1], f"{name}: {seen[name]}"
+    assert seen["table"][2] == "TABLE_OR_VIEW_NOT_FOUND"
+    assert seen["column"][2] == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert 'File "' in seen["python"][1], "the traceback of the user's function is missing"
+
+
+def test_python_functions_run_in_processes_that_end_with_the_server(
+    server: ConnectServer, tmp_path: Path
+):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    seen = server.run("python_functions.py", rows).result
+    assert seen["udf"] == ["A!", None] and seen["name"] == ["shout(name)"]
+    assert seen["pandas"] == [0.5, 1.0] and seen["sql"] == [0, 2, 4]
+    assert seen["map"] == [1, 1, 2, 2] and seen["grouped"] == [[1, 1], [2, 1]]
+    assert seen["exception"] is None
+    assert (rows / "0-0").read_text() == "".join(f"{value}!\n" for value in range(10))
+
+
+def test_stopping_a_query_ends_a_function_that_hangs(server: ConnectServer, tmp_path: Path):
+    mark = tmp_path / "mark"
+    seen = server.run("hanging.py", mark).result
+    assert seen == {"active": False, "exception": None}
+    pid = int(Path(f"{mark}.done").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_token_is_needed_where_others_can_connect(
+    binary: Path, onefold: Onefold, tmp_path: Path
+):
+    refused = onefold.fails("serve", "--bind", "0.0.0.0:0")
+    assert "token" in refused.stderr
+    secret = tmp_path / "token"
+    secret.write_text("open sesame\n")
+    server = ConnectServer(binary, tmp_path / "server", "--token-file", secret)
+    # PySpark sends a token in plain text to `localhost` only.
+    local = server.remote.replace("127.0.0.1", "localhost")
+    wrong = server.run("version.py", remote=f"{local}/;token=sesame", ok=False)
+    assert wrong.status != 0 and "token" in wrong.stderr
+    url = f"{local}/;token=open%20sesame"
+    assert server.run("version.py", remote=url).stdout.startswith("4.")
+    assert server.stop() == 0
+    assert "sesame" not in server.error.read_text()
