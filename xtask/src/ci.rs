@@ -108,7 +108,7 @@ fn docs() -> Result<(), String> {
 
 /// Builds everything that the tests run, the command with its crash points included, in one go:
 /// with other packages or features selected, cargo would compile the large dependencies anew.
-fn build() -> Result<(), String> {
+pub fn build() -> Result<(), String> {
     run::succeed(run::cargo_with_rocksdb()?.args([
         "build",
         "--locked",
@@ -144,7 +144,7 @@ pub fn python_folder() -> Result<PathBuf, String> {
     Ok(PathBuf::from(printed.trim_end()))
 }
 
-fn target_folder() -> Result<PathBuf, String> {
+pub fn target_folder() -> Result<PathBuf, String> {
     let printed =
         run::output(run::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: serde_json::Value =

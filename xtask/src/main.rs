@@ -11,6 +11,7 @@ mod bench;
 mod ci;
 mod layers;
 mod run;
+mod spark_suite;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ usage: cargo xtask COMMAND
   e2e [PYTEST ARGS]   builds the onefold command and runs the end-to-end tests
   bench files [PART]  throughput and cost of a batch, beside plain DataFusion, in a release build
   bench state [CASE]  stateful queries, beside PySpark
+  spark-suite DIR [MODULE…]
+                      Spark's own Python tests, of a checkout in DIR, against onefold serve
   layers              refuses a dependency that the design does not allow";
 
 fn main() -> ExitCode {
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         "ci" => ci::gates(rest),
         "e2e" => ci::end_to_end(rest),
         "layers" => layers::check(),
+        "spark-suite" => spark_suite::run(rest),
         _ => Err(format!("{USAGE}\n\nno such command: '{command}'")),
     };
     match result {
