@@ -96,7 +96,10 @@ impl Runner {
                 tries = 1;
             }
             if !self.worth_retrying(&error, tries)? {
-                let outside = !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Fenced);
+                let outside = matches!(
+                    error.kind(),
+                    ErrorKind::Invalid | ErrorKind::Unavailable | ErrorKind::Unknown
+                );
                 if outside && self.around.query.stop_asked() {
                     // What ran was interrupted; whatever else it was, the next start meets it.
                     let id = self.around.query.id;
