@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ spark = SparkSession.builder.getOrCreate()
 class Heard(StreamingQueryListener):
     def __init__(self):
         self.events = []
+        self.ended = threading.Event()
 
     def onQueryStarted(self, event):
         self.events.append(("started", str(event.id)))
@@ -26,6 +28,7 @@ class Heard(StreamingQueryListener):
 
     def onQueryTerminated(self, event):
         self.events.append(("terminated", event.exception))
+        self.ended.set()
 
 
 heard = Heard()
@@ -65,8 +68,10 @@ query = (
 )
 try:
     query.awaitTermination()
+    heard.ended.wait(60)
 finally:
-    # A listener's thread would keep the program.
+    # A listener's thread would keep the program. The client waits for that thread with a lock held
+    # that the thread needs for each event, so no event may be on its way.
     spark.streams.removeListener(heard)
 last = query.lastProgress
 
