@@ -19,5 +19,6 @@ fi
 scripts/need.sh \
     "gcc=command -v cc" \
     "protobuf-compiler=command -v protoc" \
+    "libprotobuf-dev=cd \$(mktemp -d) && echo 'import \"google/protobuf/any.proto\";' >a.proto && protoc -o a.out a.proto" \
     "libc6-dev=echo '#include <stdlib.h>' | cc -E -x c -" \
     "ca-certificates=test -s /etc/ssl/certs/ca-certificates.crt"
