@@ -11,6 +11,7 @@ pub(crate) mod function;
 pub(crate) mod groups;
 mod pickle;
 pub(crate) mod pool;
+mod process;
 mod task;
 mod udf;
 mod wire;

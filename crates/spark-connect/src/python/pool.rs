@@ -1,12 +1,13 @@
 //! The worker processes of one session: a daemon of PySpark forks them, and those that are free are
 //! used again.
 
+use super::process;
 use super::wire::{lost, read_int, read_text, write_text};
 use onefold_types::{Error, Result};
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -120,27 +121,10 @@ impl PythonPool {
 
     fn daemon(&self) -> Result<Daemon> {
         let secret = Uuid::new_v4().to_string();
-        let mut child = Command::new(&self.python)
-            .args(["-m", "pyspark.daemon", "pyspark.worker"])
-            .env("PYTHON_WORKER_FACTORY_SECRET", &secret)
-            .env("PYTHON_UNIX_DOMAIN_ENABLED", "False")
-            .env("SPARK_REUSE_WORKER", "1")
-            .env("SPARK_AUTH_SOCKET_TIMEOUT", "15")
-            .env("SPARK_BUFFER_SIZE", "65536")
-            .env("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
-            .env("PYTHONUNBUFFERED", "YES")
-            .env_remove("SPARK_REMOTE")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| {
-                Error::unavailable(format!(
-                    "Python cannot be started as `{}`; set spark.pyspark.python to the Python that \
-                     has the client's pyspark",
-                    self.python
-                ))
-                .because(error)
-            })?;
+        let mut command =
+            process::command(&self.python, &["pyspark.daemon", "pyspark.worker"], &secret);
+        command.env("SPARK_REUSE_WORKER", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = process::spawn(&mut command)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut daemon = Daemon { child, input, port: 0, secret };
         let mut output = output.ok_or_else(|| Error::internal("a process without an output"))?;

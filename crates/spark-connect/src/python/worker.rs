@@ -4,11 +4,12 @@
 //! answers one message after the other. Whole numbers are big-endian, texts are a length and UTF-8
 //! (`pyspark/serializers.py`).
 
+use super::process;
 use super::wire::{answer, lost, read_int, read_text, write_bytes, write_text};
 use onefold_types::{Error, Result};
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -60,28 +61,11 @@ impl PythonWorker {
             .map_err(|error| Error::unavailable("no port for a Python worker").because(error))?;
         let port = listener.local_addr().map(|address| address.port()).map_err(lost)?;
         let secret = Uuid::new_v4().to_string();
-        let child = Command::new(&spec.python)
-            .args(["-m", spec.module])
+        let mut command = process::command(&spec.python, &[spec.module], &secret);
+        command
             .env("SPARK_CONNECT_LOCAL_URL", &spec.url)
-            .env("PYTHON_WORKER_FACTORY_PORT", port.to_string())
-            .env("PYTHON_WORKER_FACTORY_SECRET", &secret)
-            .env("PYTHON_UNIX_DOMAIN_ENABLED", "False")
-            .env("SPARK_AUTH_SOCKET_TIMEOUT", "15")
-            .env("SPARK_BUFFER_SIZE", "65536")
-            .env("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
-            .env("PYTHONUNBUFFERED", "YES")
-            .env_remove("SPARK_REMOTE")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|error| {
-                Error::unavailable(format!(
-                    "Python cannot be started as `{}`; set spark.pyspark.python to the Python that \
-                     has the client's pyspark",
-                    spec.python
-                ))
-                .because(error)
-            })?;
+            .env("PYTHON_WORKER_FACTORY_PORT", port.to_string());
+        let child = process::spawn(&mut command)?;
         let mut child = ChildGuard(Some(child));
         let stream = accept(&listener, child.0.as_mut())?;
         let child = child.0.take().ok_or_else(|| Error::internal("a worker without a process"))?;
