@@ -3,7 +3,8 @@
 # PySpark of the tests' Python brings for Java, which has the C interface too. Compiling RocksDB
 # takes half an hour of processor time; what is shipped is compiled (without ROCKSDB_LIB_DIR).
 #
-# The folder is in cargo's target folder, so that `cargo test` and `cargo run` find it at run time.
+# The folder is in cargo's target folder. What is built so needs it at run time: the command knows
+# where it is, tests are told by LD_LIBRARY_PATH (`cargo xtask` sets it).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -20,18 +20,33 @@ pub fn cargo() -> Command {
 /// Cargo for builds with the feature `rocksdb`: they link the ready-made library of
 /// `scripts/rocksdb.sh`, unless `ROCKSDB_LIB_DIR` names another.
 ///
+/// What cargo runs finds the library by the linker's search path: cargo itself adds only folders
+/// below `debug` and `release`.
+///
 /// # Errors
 /// When the library cannot be brought.
 pub fn cargo_with_rocksdb() -> Result<Command, String> {
+    let folder = match std::env::var_os(ROCKSDB) {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let printed = output(&mut Command::new(root().join("scripts/rocksdb.sh")))?;
+            PathBuf::from(printed.trim_end())
+        }
+    };
+    let searched = std::env::var_os(SEARCH_PATH).unwrap_or_default();
+    let searched = std::env::split_paths(&searched).filter(|path| !path.as_os_str().is_empty());
+    let path = std::env::join_paths(std::iter::once(folder.clone()).chain(searched))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = cargo();
-    if std::env::var_os(ROCKSDB).is_none() {
-        let folder = output(&mut Command::new(root().join("scripts/rocksdb.sh")))?;
-        command.env(ROCKSDB, folder.trim_end());
-    }
+    command.env(ROCKSDB, folder).env(SEARCH_PATH, path);
     Ok(command)
 }
 
 const ROCKSDB: &str = "ROCKSDB_LIB_DIR";
+
+/// Where the dynamic linker looks first.
+const SEARCH_PATH: &str =
+    if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
 /// Runs a program to its end, its output going to ours.
 ///
