@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the tests need beyond a build: rustfmt and clippy, strace (faults of the disk), libclang
-# (RocksDB's headers), a Java runtime (the other engine of the round-trip tests), and a Python with
-# the packages of tests/e2e/requirements.txt.
+# (RocksDB's headers), Java with its compiler (the other engine of the round-trip tests, and programs
+# of Spark's JVM client), and a Python with the packages of tests/e2e/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,12 +19,12 @@ scripts/need.sh \
     "mount=command -v mount" \
     "util-linux=command -v setpriv" \
     "libclang-dev=ls /usr/lib/llvm-*/lib/libclang-[0-9]*.so*" \
-    "default-jre-headless=java -version"
+    "default-jdk-headless=java -version && javac -version"
 
 java_version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 if [ "${java_version:-0}" -lt 17 ]; then
     echo "the java in PATH is version ${java_version:-unknown}, the tests need 17 or later:" >&2
-    echo "put a newer one first in PATH (Debian: default-jre-headless)" >&2
+    echo "put a newer one first in PATH (Debian: default-jdk-headless)" >&2
     exit 1
 fi
 
