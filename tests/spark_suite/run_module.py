@@ -2,7 +2,7 @@
 
 `cargo xtask spark-suite` calls it: `run_module.py MODULE`, against SPARK_CONNECT_TESTING_REMOTE.
 A line is RESULT, what became of the test, its name and, for a test that did not pass, the reason,
-with tabs between them.
+with tabs between them. Where ONEFOLD_BESIDE_CLASSIC is set, a classic session is there as well.
 """
 
 import faulthandler
@@ -67,6 +67,10 @@ class Lines(unittest.TestResult):
 
 
 def main(names: list[str]) -> int:
+    if "ONEFOLD_BESIDE_CLASSIC" in os.environ:
+        import beside_classic
+
+        beside_classic.start()
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = Lines()
     suite.run(result)

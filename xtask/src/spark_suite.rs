@@ -24,6 +24,18 @@ const MODULES: &[&str] = &[
     "pandas.streaming.test_parity_transform_with_state_state_variable",
     "pandas.streaming.test_parity_pandas_transform_with_state",
     "pandas.streaming.test_parity_pandas_transform_with_state_state_variable",
+    "test_connect_basic",
+    "test_connect_function",
+    "test_connect_column",
+    "test_connect_readwriter",
+];
+
+/// Modules that compare a Connect session with a classic one, in a JVM of the tests' process.
+const BESIDE_CLASSIC: &[&str] = &[
+    "test_connect_basic",
+    "test_connect_function",
+    "test_connect_column",
+    "test_connect_readwriter",
 ];
 
 const PREFIX: &str = "pyspark.sql.tests.connect.";
@@ -189,6 +201,12 @@ impl Suite {
         let server = self.serve(module)?;
         let mut command = Command::new(&self.python);
         self.environment(&mut command);
+        if BESIDE_CLASSIC.contains(&module) {
+            command
+                .env("ONEFOLD_BESIDE_CLASSIC", "1")
+                .env_remove("SPARK_SKIP_CONNECT_COMPAT_TESTS")
+                .env_remove("SPARK_SKIP_JVM_REQUIRED_TESTS");
+        }
         let mut child = command
             .arg(run::root().join("tests/spark_suite/run_module.py"))
             .arg(format!("{PREFIX}{module}"))

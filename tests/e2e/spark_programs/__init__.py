@@ -1,0 +1,1 @@
+"""Small batch programs, whose results real Spark gave: see `record_spark.py`."""
