@@ -1,10 +1,12 @@
 //! The state at a committed version, which batches read and which only a finished batch changes.
 
+mod maps;
 mod memory;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 
 use crate::counts::{Change, Counts};
+use crate::overlay::Overlay;
 use crate::place::{Place, Written, WrittenRef};
 use crate::{KeyGroup, RowVisitor, StateRow};
 use onefold_types::Result;
@@ -43,7 +45,7 @@ pub(crate) trait Base: Debug + Send + Sync {
     fn counts(&self) -> &Counts;
 
     /// Takes the writes of a batch over.
-    fn apply(&mut self, writes: Writes<'_, '_>, version: &BaseVersion) -> Result<()>;
+    fn apply(&mut self, writes: Writes<'_>, version: &BaseVersion) -> Result<()>;
 
     /// Forgets all rows.
     fn clear(&mut self) -> Result<()>;
@@ -62,11 +64,34 @@ pub(crate) trait Base: Debug + Send + Sync {
 }
 
 /// What a batch wrote.
-pub(crate) struct Writes<'i, 'a> {
+pub(crate) struct Writes<'a> {
     /// The rows, each key once.
-    pub(crate) rows: &'i mut dyn Iterator<Item = (Place, WrittenRef<'a>)>,
+    pub(crate) rows: WrittenRows<'a>,
     /// How the numbers of rows and bytes change by them.
-    pub(crate) changes: &'i [(Place, KeyGroup, Change)],
+    pub(crate) changes: &'a [(Place, KeyGroup, Change)],
+}
+
+/// Where written rows come from.
+#[derive(Debug)]
+pub(crate) enum WrittenRows<'a> {
+    /// A batch, partition by partition.
+    Batch(Vec<Overlay>),
+    /// Files, read by somebody else.
+    File(&'a [(Place, WrittenRef<'a>)]),
+}
+
+#[cfg(feature = "rocksdb")]
+impl WrittenRows<'_> {
+    /// About how many bytes a changelog of them has.
+    fn bytes(&self) -> u64 {
+        let of = |row: &WrittenRef<'_>| row.key.len() + row.value.map_or(0, <[u8]>::len);
+        match self {
+            WrittenRows::Batch(overlays) => {
+                overlays.iter().map(Overlay::memory).sum::<usize>() as u64
+            }
+            WrittenRows::File(rows) => rows.iter().map(|(_, row)| of(row)).sum::<usize>() as u64,
+        }
+    }
 }
 
 /// What a base is a copy of.

@@ -65,9 +65,9 @@ fn encode_one(overlay: &Overlay) -> Vec<EncodedBlock> {
     for family in 0..overlay.families() {
         let place = Place { operator: overlay.operator(), family };
         let mut builder = BlockBuilder::new(place);
-        for row in overlay.sorted(family) {
+        overlay.each_sorted(family, |row| {
             blocks.extend(builder.add(row.group, row.key, row.value));
-        }
+        });
         blocks.extend(builder.finish());
     }
     blocks

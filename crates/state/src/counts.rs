@@ -1,5 +1,6 @@
 //! Exact numbers of rows and bytes for each family and key group.
 
+use crate::place::Place;
 use crate::{KEY_GROUPS, KeyGroup, OperatorSpec};
 use std::ops::Range;
 
@@ -103,6 +104,15 @@ impl Counts {
 
     pub(crate) fn clear(&mut self) {
         self.operators.iter_mut().flatten().for_each(|family| *family = FamilyCounts::default());
+    }
+
+    /// Takes changes over.
+    pub(crate) fn change_all(&mut self, changes: &[(Place, KeyGroup, Change)]) {
+        for (place, group, change) in changes {
+            if let Some(family) = self.family_mut(place.operator, place.family) {
+                family.change(*group, *change);
+            }
+        }
     }
 
     pub(crate) fn family(&self, operator: usize, family: usize) -> Option<&FamilyCounts> {

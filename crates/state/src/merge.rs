@@ -108,10 +108,16 @@ impl Merge {
         }
     }
 
+    /// The smallest row of all; that which follows it in its file takes its place.
     async fn pop(&mut self) -> Result<Option<Written>, ReadError> {
-        let Some(Head { row, cursor }) = self.heap.pop() else { return Ok(None) };
-        self.fill(cursor).await?;
-        Ok(Some(row))
+        let Some(cursor) = self.heap.peek().map(|head| head.cursor) else { return Ok(None) };
+        let next = match self.cursors.get_mut(cursor) {
+            Some(cursor) => cursor.next().await?,
+            None => None,
+        };
+        let Some(next) = next else { return Ok(self.heap.pop().map(|head| head.row)) };
+        let head = self.heap.peek_mut();
+        Ok(head.map(|mut head| std::mem::replace(&mut head.row, next)))
     }
 
     async fn fill(&mut self, cursor: usize) -> Result<(), ReadError> {

@@ -1,8 +1,10 @@
 //! The write set of one operator in one partition within a batch.
 
+use crate::arena::Tag;
 use crate::budget::Share;
 use crate::counts::Change;
-use crate::place::{Place, WrittenRef};
+use crate::layered::KeyVisitor;
+use crate::place::WrittenRef;
 use crate::rows::Rows;
 use crate::{KeyGroup, OperatorSpec};
 use onefold_types::{Error, Result};
@@ -14,7 +16,7 @@ const BYTES_BETWEEN: usize = 64 * 1024;
 
 /// What the batch did to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
+pub(crate) enum Act {
     /// Only read it.
     Read,
     Put,
@@ -23,20 +25,43 @@ enum Act {
 
 /// What the batch knows of a row beside its value.
 #[derive(Debug, Clone, Copy)]
-struct Cell {
+pub(crate) struct Cell {
     act: Act,
     /// Length of the value in the base, plus one; 0 if the base has no such row.
     base: u32,
 }
 
 impl Cell {
-    fn new(act: Act, base: Option<usize>) -> Self {
+    pub(crate) fn new(act: Act, base: Option<usize>) -> Self {
         let length = |base| u32::try_from(base).unwrap_or(u32::MAX - 1).saturating_add(1);
         Cell { act, base: base.map_or(0, length) }
     }
 
-    fn base(self) -> Option<usize> {
+    pub(crate) fn base(self) -> Option<usize> {
         self.base.checked_sub(1).map(|length| length as usize)
+    }
+}
+
+impl Tag for Cell {
+    type Bytes = [u8; 5];
+
+    fn to_bytes(self) -> [u8; 5] {
+        let act = match self.act {
+            Act::Read => 0,
+            Act::Put => 1,
+            Act::Removed => 2,
+        };
+        let [a, b, c, d] = self.base.to_le_bytes();
+        [act, a, b, c, d]
+    }
+
+    fn of_bytes([act, a, b, c, d]: [u8; 5]) -> Self {
+        let act = match act {
+            0 => Act::Read,
+            1 => Act::Put,
+            _ => Act::Removed,
+        };
+        Cell { act, base: u32::from_le_bytes([a, b, c, d]) }
     }
 }
 
@@ -127,14 +152,15 @@ impl Overlay {
         key: &[u8],
         base: Option<usize>,
     ) -> Result<()> {
-        if self.rows(family, group)?.get(key).is_some() {
+        let spot = self.rows(family, group)?.spot(key);
+        if self.rows(family, group)?.at(spot).is_some() {
             return Ok(());
         }
         self.count(key.len())?;
         let at = self.at(group);
         let rows = self.families.get_mut(family).and_then(|family| family.groups.get_mut(at?));
         if let Some(rows) = rows {
-            rows.insert(key, Cell::new(Act::Read, base), &[])?;
+            rows.put(spot, key, Cell::new(Act::Read, base), &[])?;
         }
         Ok(())
     }
@@ -158,7 +184,8 @@ impl Overlay {
         let Some((rows, of_group, of_family)) = found else {
             return Err(self.foreign(family, group));
         };
-        let (old, base) = match rows.get(key) {
+        let spot = rows.spot(key);
+        let (old, base) = match rows.at(spot) {
             Some((cell @ Cell { act: Act::Read, .. }, _)) => (cell.base(), cell.base()),
             Some((cell @ Cell { act: Act::Removed, .. }, _)) => (None, cell.base()),
             Some((cell, held)) => (Some(held.len()), cell.base()),
@@ -172,7 +199,7 @@ impl Overlay {
             }
         };
         let act = if value.is_some() { Act::Put } else { Act::Removed };
-        rows.insert(key, Cell::new(act, base), value.unwrap_or_default())?;
+        rows.put(spot, key, Cell::new(act, base), value.unwrap_or_default())?;
         let change = Change::of(key.len(), old, value.map(<[u8]>::len));
         of_group.add(change);
         of_family.add(change);
@@ -188,9 +215,12 @@ impl Overlay {
         }
         let coming = std::mem::take(&mut self.bytes);
         self.writes = 0;
-        let memory: usize =
-            self.families.iter().flat_map(|family| &family.groups).map(Rows::memory).sum();
-        self.share.cover((memory + coming) as u64)
+        self.share.cover((self.memory() + coming) as u64)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.families.iter().flat_map(|family| &family.groups).map(Rows::memory).sum()
     }
 
     /// How the rows of a family have changed, in a group or in all.
@@ -212,35 +242,51 @@ impl Overlay {
         groups.zip(changes.copied())
     }
 
-    /// The written rows of a group in a range of keys, in order; of ordered families only.
-    pub(crate) fn range<'a>(
-        &'a self,
+    /// Makes the order of what was written in a group known, for [`Overlay::range`].
+    pub(crate) fn settle(&mut self, family: usize, group: KeyGroup) {
+        let at = self.at(group);
+        let rows = self.families.get_mut(family).and_then(|family| family.groups.get_mut(at?));
+        if let Some(rows) = rows {
+            rows.settle();
+        }
+    }
+
+    /// Visits what was written in a group, which is [settled](Overlay::settle), in a range of keys,
+    /// in order; of ordered families only.
+    pub(crate) fn range(
+        &self,
         family: usize,
         group: KeyGroup,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> Result<impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a>> {
-        let cells = self.rows(family, group)?.range(from, to);
-        Ok(cells.filter_map(|(key, cell, value)| Some((key, written(cell, value)?))))
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        visit: &mut KeyVisitor<'_>,
+    ) -> Result<()> {
+        for (key, cell, value) in self.rows(family, group)?.range(from, to) {
+            if let Some(value) = written(cell, value)
+                && !visit(key, value)
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The written rows of a family, in no order.
     pub(crate) fn written(&self, family: usize) -> impl Iterator<Item = WrittenRef<'_>> {
         let groups = self.families.get(family).into_iter().flat_map(|family| &family.groups);
         let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
-        numbers.zip(groups).flat_map(|(group, cells)| {
-            let row = move |(key, cell, value)| {
-                Some(WrittenRef { group, key, value: written(cell, value)? })
-            };
-            cells.iter().filter_map(row)
-        })
+        numbers
+            .zip(groups)
+            .flat_map(|(group, cells)| cells.iter().filter_map(move |row| written_ref(group, row)))
     }
 
-    /// The written rows of a family by group and key.
-    pub(crate) fn sorted(&self, family: usize) -> Vec<WrittenRef<'_>> {
-        let mut rows: Vec<_> = self.written(family).collect();
-        rows.sort_unstable_by(|one, two| (one.group, one.key).cmp(&(two.group, two.key)));
-        rows
+    /// Gives the written rows of a family by group and key.
+    pub(crate) fn each_sorted(&self, family: usize, mut each: impl FnMut(WrittenRef<'_>)) {
+        let groups = self.families.get(family).into_iter().flat_map(|family| &family.groups);
+        let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
+        // One group at a time, so that little is held beside the rows themselves.
+        for (group, cells) in numbers.zip(groups) {
+            sorted(group, cells).into_iter().for_each(&mut each);
+        }
     }
 
     /// How many families the operator has.
@@ -253,13 +299,34 @@ impl Overlay {
         self.families.iter().flat_map(|family| &family.groups).map(Rows::len).sum()
     }
 
-    /// All written rows, in no order.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = (Place, WrittenRef<'_>)> {
-        (0..self.families.len()).flat_map(|family| {
-            let place = Place { operator: self.operator, family };
-            self.written(family).map(move |row| (place, row))
-        })
+    /// Gives the written rows of each group of a family, sorted, and lets go of the group then.
+    pub(crate) fn give(
+        &mut self,
+        family: usize,
+        each: &mut dyn FnMut(Vec<WrittenRef<'_>>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(family) = self.families.get_mut(family) else { return Ok(()) };
+        let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
+        for (group, cells) in numbers.zip(family.groups.drain(..)) {
+            each(sorted(group, &cells))?;
+        }
+        Ok(())
     }
+}
+
+/// The written rows of a group by key.
+fn sorted(group: KeyGroup, cells: &Rows<Cell>) -> Vec<WrittenRef<'_>> {
+    let mut rows: Vec<_> = cells.iter().filter_map(|row| written_ref(group, row)).collect();
+    rows.sort_unstable_by_key(|row| row.key);
+    rows
+}
+
+fn written_ref<'a>(
+    group: KeyGroup,
+    (key, cell, value): (&'a [u8], Cell, &'a [u8]),
+) -> Option<WrittenRef<'a>> {
+    let value = written(cell, value)?;
+    Some(WrittenRef { group, key, value, existed: cell.base().is_some() })
 }
 
 /// What was written of a row; `None` if nothing was.

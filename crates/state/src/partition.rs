@@ -2,6 +2,7 @@
 
 use crate::base::Base;
 use crate::batch::Slots;
+use crate::layered;
 use crate::overlay::{Overlay, Seen};
 use crate::place::Place;
 use crate::{Access, KeyGroup, OperatorSpec, PartitionState, RowVisitor, StateRow};
@@ -111,23 +112,16 @@ impl PartitionState for OpenPartition {
             return Err(Error::internal(text));
         }
         let place = self.place(family)?;
-        let overlay = self.overlay()?;
-        let mut rows = Vec::new();
-        let mut from: Bound<Box<[u8]>> = from.map(Into::into);
-        while rows.len() < limit {
-            let start = from.as_ref().map(|key| &**key);
-            let wanted = limit - rows.len();
-            let base = self.base.scan(place, group, start, to, wanted)?;
-            // Past the last row of the base that was asked for, more rows of the base may follow.
-            let last =
-                if base.len() < wanted { None } else { base.last().map(|row| row.key.clone()) };
-            let end = last.as_deref().map_or(to, Bound::Included);
-            let own = overlay.range(family, group, start, end)?;
-            merge(base, own, limit, &mut rows);
-            let Some(last) = last else { break };
-            from = Bound::Excluded(last);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.settle(family, group);
         }
-        Ok(rows)
+        let overlay = self.overlay()?;
+        layered::scan(
+            (from, to),
+            limit,
+            |from, limit| self.base.scan(place, group, from, to, limit),
+            |from, to, visit| overlay.range(family, group, (from, to), visit),
+        )
     }
 
     fn for_each(&mut self, family: usize, each: &mut RowVisitor<'_>) -> Result<()> {
@@ -159,33 +153,6 @@ impl PartitionState for OpenPartition {
         let counts = self.base.counts().family(overlay.operator(), family);
         let base = counts.map_or(0, |counts| counts.group(group).rows);
         base.saturating_add_signed(overlay.change(family, Some(group)).rows)
-    }
-}
-
-/// Adds to `rows`, up to `limit`, the rows of the base with the batch's own writes over them; both
-/// in key order.
-fn merge<'a>(
-    base: Vec<StateRow>,
-    own: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
-    limit: usize,
-    rows: &mut Vec<StateRow>,
-) {
-    let mut base = base.into_iter().peekable();
-    let mut own = own.peekable();
-    while rows.len() < limit {
-        let own_first = match (own.peek(), base.peek()) {
-            (None, None) => return,
-            (None, Some(_)) => false,
-            (Some(_), None) => true,
-            (Some((own, _)), Some(base)) => **own <= *base.key,
-        };
-        if !own_first {
-            rows.extend(base.next());
-            continue;
-        }
-        let Some((key, value)) = own.next() else { return };
-        base.next_if(|row| *row.key == *key);
-        rows.extend(value.map(|value| StateRow { key: key.into(), value: value.into() }));
     }
 }
 

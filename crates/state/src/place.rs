@@ -24,10 +24,14 @@ pub(crate) struct WrittenRef<'a> {
     pub(crate) group: KeyGroup,
     pub(crate) key: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
+    /// Whether the version before has a row of that key.
+    pub(crate) existed: bool,
 }
 
 impl Written {
+    /// Of a row of which nothing is known but itself.
     pub(crate) fn borrow(&self) -> WrittenRef<'_> {
-        WrittenRef { group: self.group, key: &self.key, value: self.value.as_deref() }
+        let (group, key, value) = (self.group, &*self.key, self.value.as_deref());
+        WrittenRef { group, key, value, existed: true }
     }
 }

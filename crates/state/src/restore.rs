@@ -1,11 +1,11 @@
 //! Reading a version of the state into a base.
 
 use crate::OperatorSpec;
-use crate::base::{Base, BaseVersion, Writes};
+use crate::base::{Base, BaseVersion, Writes, WrittenRows};
 use crate::counts::{Change, Counts};
 use crate::merge::{Pieces, Wanted};
 use crate::piece::ReadError;
-use crate::place::{Place, Written};
+use crate::place::{Place, Written, WrittenRef};
 use crate::schema::{Convert, read_schema};
 use crate::state_ref::{Hash, OperatorRef, Piece, StateRef};
 use onefold_storage::Store;
@@ -117,19 +117,20 @@ impl Restore<'_> {
         for piece in pieces {
             let rows = self.rows_of(piece).await?;
             let mut changes = Vec::with_capacity(rows.len());
+            let mut borrowed = Vec::with_capacity(rows.len());
             for (place, row) in &rows {
                 let old = base.value_length(*place, row.group, &row.key)?;
                 let new = row.value.as_ref().map(|value| value.len());
                 changes.push((*place, row.group, Change::of(row.key.len(), old, new)));
+                borrowed.push((*place, WrittenRef { existed: old.is_some(), ..row.borrow() }));
             }
-            let mut borrowed = rows.iter().map(|(place, row)| (*place, row.borrow()));
-            let writes = Writes { rows: &mut borrowed, changes: &changes };
+            let writes = Writes { rows: WrittenRows::File(&borrowed), changes: &changes };
             base.apply(writes, &BaseVersion { version: piece.to, chain: piece.chain.0 })?;
         }
         // Batches that wrote nothing have no file.
         if base.held().is_some_and(|held| held.version != self.at.version) {
             let version = BaseVersion { version: self.at.version, chain: self.at.chain() };
-            base.apply(Writes { rows: &mut std::iter::empty(), changes: &[] }, &version)?;
+            base.apply(Writes { rows: WrittenRows::File(&[]), changes: &[] }, &version)?;
         }
         Ok(())
     }

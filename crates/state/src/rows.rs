@@ -1,149 +1,223 @@
-//! Maps from keys to values, hashed or ordered as the family is read.
+//! Maps from keys to values, hashed, and sorted as well where the family is read in order.
 
 use crate::Access;
-use crate::arena::PointMap;
+use crate::arena::{Arena, Handle, Row, Tag};
+use crate::order::Order;
+use hashbrown::HashTable;
 use onefold_types::Result;
-use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::ops::Bound;
+use std::sync::OnceLock;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a row of an ordered map costs beyond its bytes: its pointers in nodes that are two thirds
-/// full, and what the allocator adds to two allocations.
-const ORDERED_ROW: usize = 88;
-
-/// A map from keys to values, each with a small tag.
+/// A map from keys to values, each with a small tag. Reading a row touches the table and the row
+/// and nothing else.
 #[derive(Debug, Clone)]
-pub(crate) enum Rows<T> {
-    /// For reading by key.
-    Point(PointMap<T>),
-    /// For reading by key and in order.
-    Ordered(OrderedMap<T>),
+pub(crate) struct Rows<T> {
+    table: HashTable<Handle>,
+    arena: Arena,
+    /// Of ordered families.
+    order: Option<Order>,
+    tag: PhantomData<T>,
 }
 
-/// A map in key order that knows its size.
-#[derive(Debug, Clone)]
-pub(crate) struct OrderedMap<T> {
-    rows: BTreeMap<Box<[u8]>, Tagged<T>>,
-    bytes: usize,
+/// Where a key is or would be, until the map is next changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    hash: u64,
+    handle: Option<Handle>,
 }
 
-/// A value and its tag.
-type Tagged<T> = (T, Box<[u8]>);
-
-impl<T: Copy> OrderedMap<T> {
-    fn insert(&mut self, key: &[u8], tag: T, value: &[u8]) -> Option<(T, usize)> {
-        self.bytes += value.len();
-        if let Some((old_tag, old)) = self.rows.get_mut(key) {
-            let before = (*old_tag, old.len());
-            self.bytes -= old.len();
-            *old_tag = tag;
-            *old = value.into();
-            return Some(before);
-        }
-        self.bytes += key.len();
-        self.rows.insert(key.into(), (tag, value.into()));
-        None
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Option<usize> {
-        let (_, old) = self.rows.remove(key)?;
-        self.bytes -= key.len() + old.len();
-        Some(old.len())
-    }
-}
-
-impl<T: Copy> Rows<T> {
+impl<T: Tag> Rows<T> {
     pub(crate) fn new(access: Access) -> Self {
-        match access {
-            Access::Point => Rows::Point(PointMap::new()),
-            Access::Ordered => Rows::Ordered(OrderedMap { rows: BTreeMap::new(), bytes: 0 }),
-        }
+        let order = match access {
+            Access::Point => None,
+            Access::Ordered => Some(Order::default()),
+        };
+        Rows { table: HashTable::new(), arena: Arena::default(), order, tag: PhantomData }
     }
 
     /// An empty map of the same kind.
     pub(crate) fn emptied(&self) -> Self {
-        match self {
-            Rows::Point(_) => Rows::new(Access::Point),
-            Rows::Ordered(_) => Rows::new(Access::Ordered),
-        }
+        Rows::new(if self.order.is_some() { Access::Ordered } else { Access::Point })
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Rows::Point(rows) => rows.len(),
-            Rows::Ordered(rows) => rows.rows.len(),
-        }
+        self.table.len()
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory, free room included.
     pub(crate) fn memory(&self) -> usize {
-        match self {
-            Rows::Point(rows) => rows.memory(),
-            Rows::Ordered(rows) => rows.bytes + rows.rows.len() * (ORDERED_ROW + size_of::<T>()),
+        // One byte of control for each slot; see the table's own documentation.
+        let slots = self.table.capacity() * 8 / 7 * (size_of::<Handle>() + 1);
+        slots + self.arena.memory() + self.order.as_ref().map_or(0, Order::memory)
+    }
+
+    /// Looks for a key.
+    pub(crate) fn spot(&self, key: &[u8]) -> Spot {
+        let hash = hash(key);
+        if self.table.is_empty() {
+            return Spot { hash, handle: None };
         }
+        let same = |handle: &Handle| self.arena.key::<T>(*handle) == key;
+        Spot { hash, handle: self.table.find(hash, same).copied() }
+    }
+
+    /// Tag and value of the row there.
+    pub(crate) fn at(&self, spot: Spot) -> Option<(T, &[u8])> {
+        let row: Row<'_, T> = self.arena.row(spot.handle?)?;
+        Some((row.tag, row.value))
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<(T, &[u8])> {
-        match self {
-            Rows::Point(rows) => rows.get(key),
-            Rows::Ordered(rows) => rows.rows.get(key).map(|(tag, value)| (*tag, &**value)),
+        if self.table.is_empty() { None } else { self.at(self.spot(key)) }
+    }
+
+    /// Puts a row at the spot of its key.
+    ///
+    /// # Errors
+    /// Invalid, when the map holds 4 GiB.
+    pub(crate) fn put(&mut self, spot: Spot, key: &[u8], tag: T, value: &[u8]) -> Result<()> {
+        let Rows { table, arena, order, .. } = self;
+        let Some(old) = spot.handle else {
+            let handle = arena.push(key, tag, value)?;
+            table.insert_unique(spot.hash, handle, |handle| hash(arena.key::<T>(*handle)));
+            if let Some(order) = order {
+                order.add(handle);
+            }
+            return Ok(());
+        };
+        if arena.overwrite(old, tag, value) {
+            return Ok(());
         }
+        let handle = arena.push(key, tag, value)?;
+        if let Some(slot) = table.find_mut(spot.hash, |slot| *slot == old) {
+            *slot = handle;
+        }
+        self.leave(old);
+        if let Some(order) = &mut self.order {
+            order.add(handle);
+        }
+        self.close_holes()
     }
 
     /// Puts a row; the tag and the value's length that it had before.
     ///
     /// # Errors
-    /// Invalid, when the map holds 4 GiB.
+    /// As [`Rows::put`].
     pub(crate) fn insert(
         &mut self,
         key: &[u8],
         tag: T,
         value: &[u8],
     ) -> Result<Option<(T, usize)>> {
-        match self {
-            Rows::Point(rows) => rows.insert(key, tag, value),
-            Rows::Ordered(rows) => Ok(rows.insert(key, tag, value)),
-        }
+        let spot = self.spot(key);
+        let old = self.at(spot).map(|(tag, value)| (tag, value.len()));
+        self.put(spot, key, tag, value)?;
+        Ok(old)
     }
 
     /// Removes a row; the length of its value.
     ///
     /// # Errors
-    /// As [`Rows::insert`].
+    /// As [`Rows::put`].
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        match self {
-            Rows::Point(rows) => rows.remove(key),
-            Rows::Ordered(rows) => Ok(rows.remove(key)),
+        let hash = hash(key);
+        let arena = &self.arena;
+        let Ok(found) = self.table.find_entry(hash, |handle| arena.key::<T>(*handle) == key) else {
+            return Ok(None);
+        };
+        let (handle, _) = found.remove();
+        let length = self.arena.row::<T>(handle).map_or(0, |row| row.value.len());
+        self.leave(handle);
+        self.close_holes()?;
+        Ok(Some(length))
+    }
+
+    fn leave(&mut self, handle: Handle) {
+        self.arena.leave::<T>(handle);
+        if let Some(order) = &mut self.order {
+            order.lost();
         }
     }
 
-    /// All of them; in key order only if the family is ordered.
+    /// All of them; in key order if the family is ordered and [settled](Rows::settle).
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], T, &[u8])> {
-        let (point, ordered) = match self {
-            Rows::Point(rows) => (Some(rows.iter()), None),
-            Rows::Ordered(rows) => (None, Some(rows.rows.iter())),
-        };
-        let ordered = ordered.into_iter().flatten();
-        let ordered = ordered.map(|(key, (tag, value))| (&**key, *tag, &**value));
-        point.into_iter().flatten().chain(ordered)
+        let sorted = self.order.as_ref().filter(|order| order.is_settled());
+        let hashed = self.table.iter().copied().filter(move |_| sorted.is_none());
+        let sorted = sorted.into_iter().flat_map(Order::iter);
+        hashed.chain(sorted).filter_map(|handle| self.live(handle))
     }
 
-    /// A range in key order; none if the family is not ordered or the range is empty.
+    /// Makes the order of keys known; to be called after writes and before [`Rows::range`].
+    pub(crate) fn settle(&mut self) {
+        if let Some(order) = &mut self.order {
+            order.settle::<T>(&self.arena);
+        }
+    }
+
+    /// A range in key order, of rows that are settled; none if the family is not ordered or the
+    /// range is empty.
     pub(crate) fn range<'a>(
         &'a self,
         from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
+        to: Bound<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], T, &'a [u8])> + use<'a, T> {
-        let range = match self {
-            Rows::Ordered(rows) if !is_empty(from, to) => {
-                Some(rows.rows.range::<[u8], _>((from, to)))
+        let order = self.order.as_ref().filter(|_| !is_empty(from, to));
+        let handles = order.map(|order| order.from::<T>(&self.arena, from));
+        let rows = handles.into_iter().flatten().filter_map(|handle| self.live(handle));
+        rows.take_while(move |(key, _, _)| match to {
+            Bound::Unbounded => true,
+            Bound::Included(to) => *key <= to,
+            Bound::Excluded(to) => *key < to,
+        })
+    }
+
+    fn live(&self, handle: Handle) -> Option<(&[u8], T, &[u8])> {
+        let row: Row<'_, T> = self.arena.row(handle)?;
+        (!row.gone).then_some((row.key, row.tag, row.value))
+    }
+
+    fn close_holes(&mut self) -> Result<()> {
+        if !self.arena.is_hollow() {
+            return Ok(());
+        }
+        self.settle();
+        let rows = self.table.len();
+        let mut arena = Arena::default();
+        let mut order = self.order.as_ref().map(|_| Order::default());
+        // A map that was large once must not hold its memory for ever.
+        let mut table = HashTable::with_capacity(rows);
+        for (key, tag, value) in self.iter() {
+            let handle = arena.push(key, tag, value)?;
+            if let Some(order) = &mut order {
+                order.add(handle);
             }
-            _ => None,
-        };
-        range.into_iter().flatten().map(|(key, (tag, value))| (&**key, *tag, &**value))
+            table.insert_unique(hash(key), handle, |handle| hash(arena.key::<T>(*handle)));
+        }
+        if let Some(order) = &mut order {
+            order.settle::<T>(&arena);
+        }
+        (self.table, self.arena, self.order) = (table, arena, order);
+        Ok(())
     }
 }
 
-/// Whether no key can lie between the bounds; a `BTreeMap` panics at such a range.
+/// The hash of a key in this process.
+#[inline]
+fn hash(key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, seed())
+}
+
+/// A seed of this process, so that nobody outside can choose keys that collide.
+#[inline]
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(0_u8))
+}
+
+/// Whether no key can lie between the bounds.
 pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
     match (from, to) {
         (Bound::Included(from), Bound::Included(to)) => from > to,
@@ -154,3 +228,6 @@ pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The state of a query from batch to batch.
 
-use crate::base::{Base, BaseVersion, MemoryBase, Writes};
+use crate::base::{Base, BaseVersion, MemoryBase, Writes, WrittenRows};
 use crate::batch::{Prepared, partitions_of};
 use crate::budget::MemoryBudget;
 use crate::changelog::{self, Heading};
@@ -214,8 +214,8 @@ impl StateStore {
         let base = Arc::get_mut(&mut self.base)
             .ok_or_else(|| Error::internal("another batch still reads the state"))?;
         let changes = changes(&overlays.iter().collect::<Vec<_>>());
-        let mut rows = overlays.iter().flat_map(Overlay::writes);
-        base.apply(Writes { rows: &mut rows, changes: &changes }, &next)?;
+        let rows = WrittenRows::Batch(overlays);
+        base.apply(Writes { rows, changes: &changes }, &next)?;
         self.at = next;
         if let Some(durable) = &mut self.durable {
             durable.advance(self.at.version, piece).await;

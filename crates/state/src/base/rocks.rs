@@ -2,33 +2,52 @@
 //! memory.
 //!
 //! It holds nothing that the checkpoint does not hold. The version that it is a copy of is written
-//! in the same atomic batch as the rows, so a database that is found is either of use or is built
+//! in the same atomic step as the rows, so a database that is found is either of use or is built
 //! anew.
+//!
+//! What changes is first kept in memory, over the database, and goes there when it is much or old:
+//! rows that come and go within a short time never reach it, and many rows reach it as one sorted
+//! file. So the database may lag by some batches; a start catches up from their changelogs.
 
+mod below;
 mod folder;
 mod keys;
+mod spill;
 
+use super::maps::Maps;
 use super::{Base, BaseVersion, Writes};
 use crate::budget::{MemoryBudget, Share};
 use crate::counts::{Change, Counts};
+use crate::layered;
 use crate::place::{Place, Written};
 use crate::state_ref::Hash;
-use crate::{KEY_GROUPS, KeyGroup, OperatorSpec, RowVisitor, StateRow};
+use crate::{KeyGroup, OperatorSpec, RowVisitor, StateRow};
 use folder::LocalFolder;
-use keys::{META, counts_key, decode_counts, encode_counts, family_key, group_end, row_key};
+use keys::{META, counts_key, decode_counts, encode_counts, row_key};
 use onefold_types::{Error, Result};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, DBPinnableSlice, Options, ReadOptions,
-    WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DEFAULT_COLUMN_FAMILY_NAME, Options, WriteBatch, WriteBufferManager, WriteOptions,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use spill::{Pair, Recent, Spill};
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Rows are handed to the database so many bytes at a time while it is built.
 const LOAD_BYTES: usize = 4 << 20;
+
+/// What changed goes to the database after so many batches, so that a start finds the version
+/// among the files it knows.
+const BATCHES_BETWEEN: u64 = 8;
+
+/// And when so many bytes were written since, which is what a start would have to read.
+const BYTES_BETWEEN: u64 = 64 << 20;
+
+/// What takes at least this part of its room is written as a file of its own.
+const INGEST_PART: u64 = 4;
 
 /// What the database says of itself.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,9 +70,22 @@ pub(crate) struct RocksBase {
     layout: String,
     held: Option<BaseVersion>,
     counts: Counts,
+    /// The counts of what the database itself has.
+    below: Counts,
+    /// What changed since the database was written to.
+    recent: Maps<Recent>,
+    /// As much memory as that may take.
+    room: u64,
+    /// Batches, and bytes of their rows, since then.
+    batches: u64,
+    bytes: u64,
+    /// Whether `recent` and `held` may not fit each other, or the database is damaged.
+    broken: AtomicBool,
     /// Rows that are being loaded. The lock is only there because a batch cannot be shared.
     loading: Mutex<WriteBatch>,
-    _share: Share,
+    share: Share,
+    /// What the caches have of the share.
+    cache: u64,
 }
 
 impl std::fmt::Debug for RocksBase {
@@ -74,8 +106,8 @@ impl RocksBase {
         operators: &[OperatorSpec],
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let cache = usize::try_from(budget.limit() / 4).unwrap_or(usize::MAX);
-        let cache = cache.clamp(8 << 20, 512 << 20);
+        let part = usize::try_from(budget.limit() / 8).unwrap_or(usize::MAX);
+        let (cache, room) = (part.clamp(8 << 20, 64 << 20), part.clamp(1 << 20, 64 << 20) as u64);
         let mut share = budget.share();
         share.cover(cache as u64)?;
         let options = options(cache);
@@ -89,10 +121,17 @@ impl RocksBase {
             layout,
             held: None,
             counts: Counts::empty(operators),
+            below: Counts::empty(operators),
+            recent: Maps::new(operators),
+            room,
+            batches: 0,
+            bytes: 0,
+            broken: AtomicBool::new(false),
             loading: Mutex::default(),
-            _share: share,
+            share,
+            cache: cache as u64,
         };
-        match DB::open(&base.options, &base.folder) {
+        match base.open_database() {
             Ok(db) => base.db = Some(db),
             Err(error) if is_corrupt(&error) => {
                 tracing::warn!("{}; building it anew", base.fault("open", error).chain());
@@ -105,6 +144,12 @@ impl RocksBase {
             base.make_anew()?;
         }
         Ok(base)
+    }
+
+    fn open_database(&self) -> Result<DB, rocksdb::Error> {
+        // Named, so that many rows can be asked for at once.
+        let rows = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, self.options.clone());
+        DB::open_cf_descriptors(&self.options, &self.folder, [rows])
     }
 
     fn db(&self) -> Result<&DB> {
@@ -128,6 +173,7 @@ impl RocksBase {
         if is_corrupt(&error)
             && let Some(db) = &self.db
         {
+            self.broken.store(true, Ordering::Release);
             // If this fails too, the next start meets the damage again.
             let _ = db.delete(META);
         }
@@ -138,9 +184,13 @@ impl RocksBase {
         self.db = None;
         self.held = None;
         self.counts.clear();
+        self.below.clear();
+        self.recent.clear();
+        (self.batches, self.bytes) = (0, 0);
+        self.broken.store(false, Ordering::Release);
         self.loading().clear();
         DB::destroy(&self.options, &self.folder).map_err(|error| self.fault("remove", error))?;
-        let db = DB::open(&self.options, &self.folder);
+        let db = self.open_database();
         self.db = Some(db.map_err(|error| self.fault("open", error))?);
         Ok(())
     }
@@ -159,6 +209,7 @@ impl RocksBase {
             let (Some(read), Some(family)) = (read, family) else { return Ok(()) };
             *family = read;
         }
+        self.below = counts.clone();
         self.counts = counts;
         self.held = Some(BaseVersion { version: meta.version, chain: meta.chain.0 });
         Ok(())
@@ -171,34 +222,40 @@ impl RocksBase {
         self.operators.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Adds the counts of some families, and the version, to what is written.
-    fn add_meta(
-        &self,
-        batch: &mut WriteBatch,
-        places: impl IntoIterator<Item = Place>,
-        version: &BaseVersion,
-    ) -> Result<()> {
-        for place in places {
-            if let Some(counts) = self.counts.family(place.operator, place.family) {
-                batch.put(counts_key(place), encode_counts(counts));
-            }
-        }
+    /// The version as the database keeps it.
+    fn meta(&self, version: &BaseVersion) -> Result<Pair> {
         let (chain, layout) = (Hash(version.chain), self.layout.clone());
         let meta = Meta { version: version.version, chain, layout };
         let meta = serde_json::to_vec(&meta)
             .map_err(|error| Error::internal("a version cannot be written").because(error))?;
-        batch.put(META, meta);
-        Ok(())
+        Ok((META.to_vec(), meta))
     }
 
-    fn get_pinned(
-        &self,
-        place: Place,
-        group: KeyGroup,
-        key: &[u8],
-    ) -> Result<Option<DBPinnableSlice<'_>>> {
-        let found = self.db()?.get_pinned(row_key(place, group, key));
-        found.map_err(|error| self.read_fault(error))
+    /// The counts as the database keeps them; `changed` leaves out those that it has already.
+    fn counts_to_write(&self, changed: bool) -> Vec<Pair> {
+        let of = |place: Place| {
+            let counts = self.counts.family(place.operator, place.family)?;
+            let same = self.below.family(place.operator, place.family) == Some(counts);
+            (!(changed && same)).then(|| (counts_key(place).to_vec(), encode_counts(counts)))
+        };
+        self.places().into_iter().filter_map(of).collect()
+    }
+
+    /// Writes what changed, up to a version, to the database.
+    fn spill(&mut self, version: &BaseVersion) -> Result<()> {
+        let (before, behind) = ([self.meta(version)?], self.counts_to_write(true));
+        let spill = Spill { before: &before, rows: &self.recent, behind: &behind };
+        let written = if self.recent.memory() < self.room / INGEST_PART {
+            spill.write(self.db()?)
+        } else {
+            let path = self.folder.with_file_name("spilled.sst");
+            spill.ingest(self.db()?, &self.options, &path)
+        };
+        written.map_err(|error| self.fault("write", error))?;
+        self.recent.clear();
+        (self.batches, self.bytes) = (0, 0);
+        self.below = self.counts.clone();
+        Ok(())
     }
 
     fn loading(&mut self) -> &mut WriteBatch {
@@ -228,7 +285,7 @@ fn options(cache: usize) -> Options {
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
     options.set_compression_type(DBCompressionType::Lz4);
-    options.set_write_buffer_size((cache / 4).min(64 << 20));
+    options.set_write_buffer_size((cache / 4).min(16 << 20));
     // Rows not yet in files are charged to the cache, so that the cache bounds both.
     let buffers =
         WriteBufferManager::new_write_buffer_manager_with_cache(cache / 2, false, shared.clone());
@@ -241,23 +298,58 @@ fn options(cache: usize) -> Options {
     options
 }
 
+impl Drop for RocksBase {
+    fn drop(&mut self) {
+        // Else the next start catches up from changelogs.
+        let unwritten = self.batches > 0 && !self.broken.load(Ordering::Acquire);
+        if let Some(held) = self.held.clone().filter(|_| unwritten)
+            && let Err(error) = self.spill(&held)
+        {
+            tracing::warn!("{}", error.chain());
+        }
+    }
+}
+
 impl Base for RocksBase {
     fn get(&self, place: Place, keys: &[(KeyGroup, &[u8])]) -> Result<Vec<Option<Box<[u8]>>>> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
+        let mut found = Vec::with_capacity(keys.len());
+        // Those that only the database knows, with their places in `found`.
+        let (mut asked, mut places) = (Vec::new(), Vec::new());
+        for (index, (group, key)) in keys.iter().enumerate() {
+            found.push(match self.recent.group(place, *group)?.get(key) {
+                Some((recent, value)) => (!recent.removed).then(|| value.into()),
+                None => {
+                    if self.has_below(place, *group) {
+                        asked.push(row_key(place, *group, key));
+                        places.push(index);
+                    }
+                    None
+                }
+            });
         }
-        let keys = keys.iter().map(|(group, key)| row_key(place, *group, key));
-        let found = self.db()?.multi_get(keys).into_iter();
-        let boxed = |value: Option<Vec<u8>>| value.map(Vec::into_boxed_slice);
-        found.map(|found| found.map(boxed).map_err(|error| self.read_fault(error))).collect()
+        if asked.is_empty() {
+            return Ok(found);
+        }
+        for (index, answer) in places.into_iter().zip(self.get_below(&asked)?) {
+            if let (Some(slot), Some(value)) = (found.get_mut(index), answer) {
+                *slot = Some(value.as_ref().into());
+            }
+        }
+        Ok(found)
     }
 
     fn value_length(&self, place: Place, group: KeyGroup, key: &[u8]) -> Result<Option<usize>> {
-        Ok(self.get_pinned(place, group, key)?.map(|value| value.len()))
+        if let Some((recent, value)) = self.recent.group(place, group)?.get(key) {
+            return Ok((!recent.removed).then_some(value.len()));
+        }
+        if !self.has_below(place, group) {
+            return Ok(None);
+        }
+        self.length_below(place, group, key)
     }
 
     fn remember_reads(&self) -> bool {
-        true
+        !self.is_below_empty()
     }
 
     fn scan(
@@ -268,87 +360,60 @@ impl Base for RocksBase {
         to: Bound<&[u8]>,
         limit: usize,
     ) -> Result<Vec<StateRow>> {
-        if crate::rows::is_empty(from, to) {
-            return Ok(Vec::new());
-        }
-        let prefix = row_key(place, group, &[]);
-        // The smallest key after another is that one with a zero byte behind it.
-        let after = |key: &[u8]| [row_key(place, group, key), vec![0]].concat();
-        let start = match from {
-            Bound::Unbounded => prefix.clone(),
-            Bound::Included(key) => row_key(place, group, key),
-            Bound::Excluded(key) => after(key),
-        };
-        let end = match to {
-            Bound::Unbounded => group_end(place, group),
-            Bound::Included(key) => after(key),
-            Bound::Excluded(key) => row_key(place, group, key),
-        };
-        let mut read = ReadOptions::default();
-        read.set_iterate_upper_bound(end);
-        let mut rows = self.db()?.raw_iterator_opt(read);
-        rows.seek(start);
-        let mut found = Vec::new();
-        while found.len() < limit
-            && let Some((key, value)) = rows.item()
-        {
-            let key = key.get(prefix.len()..).unwrap_or_default().into();
-            found.push(StateRow { key, value: value.into() });
-            rows.next();
-        }
-        rows.status().map_err(|error| self.read_fault(error))?;
-        Ok(found)
+        let recent = self.recent.group(place, group)?;
+        layered::scan(
+            (from, to),
+            limit,
+            |from, limit| self.scan_below(place, group, (from, to), limit),
+            |from, to, visit| {
+                for (key, row, value) in recent.range(from, to) {
+                    if !visit(key, (!row.removed).then_some(value)) {
+                        break;
+                    }
+                }
+                Ok(())
+            },
+        )
     }
 
     fn for_each(&self, place: Place, groups: Range<u32>, each: &mut RowVisitor<'_>) -> Result<()> {
-        let Some(first) = u8::try_from(groups.start).ok().filter(|_| !groups.is_empty()) else {
-            return Ok(());
-        };
-        // The last group may be 255, behind which no byte comes.
-        let end = match groups.end {
-            KEY_GROUPS.. => group_end(place, u8::MAX),
-            end => row_key(place, u8::try_from(end).unwrap_or(u8::MAX), &[]),
-        };
-        let mut read = ReadOptions::default();
-        read.set_iterate_upper_bound(end);
-        read.set_readahead_size(1 << 20);
-        read.fill_cache(false);
-        let mut rows = self.db()?.raw_iterator_opt(read);
-        rows.seek(row_key(place, first, &[]));
-        let prefix = family_key(place).len();
-        while let Some((key, value)) = rows.item() {
-            if let Some((group, key)) = key.get(prefix..).and_then(<[u8]>::split_first) {
-                each(*group, key, value)?;
+        self.for_each_below(place, groups.clone(), &mut |group, key, value| match self
+            .recent
+            .group(place, group)?
+            .get(key)
+        {
+            Some(_) => Ok(()),
+            None => each(group, key, value),
+        })?;
+        for group in groups.filter_map(|group| u8::try_from(group).ok()) {
+            for (key, row, value) in self.recent.group(place, group)?.iter() {
+                if !row.removed {
+                    each(group, key, value)?;
+                }
             }
-            rows.next();
         }
-        rows.status().map_err(|error| self.read_fault(error))
+        Ok(())
     }
 
     fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    fn apply(&mut self, writes: Writes<'_, '_>, version: &BaseVersion) -> Result<()> {
-        let mut batch = WriteBatch::default();
-        for (place, row) in writes.rows {
-            let key = row_key(place, row.group, row.key);
-            match row.value {
-                Some(value) => batch.put(key, value),
-                None => batch.delete(key),
-            }
-        }
-        let mut changed = BTreeSet::new();
-        for (place, group, change) in writes.changes {
-            if let Some(family) = self.counts.family_mut(place.operator, place.family) {
-                family.change(*group, *change);
-                changed.insert(*place);
-            }
-        }
-        self.add_meta(&mut batch, changed, version)?;
-        let written = self.db()?.write(batch);
-        written.map_err(|error| self.fault("write", error))?;
+    fn apply(&mut self, writes: Writes<'_>, version: &BaseVersion) -> Result<()> {
+        self.broken.store(true, Ordering::Release);
+        self.bytes += writes.rows.bytes();
+        self.recent.take(writes.rows, spill::take)?;
+        self.counts.change_all(writes.changes);
+        self.batches += 1;
         self.held = Some(version.clone());
+        let memory = self.recent.memory();
+        // What fits into memory whole is built anew as fast as it would be read.
+        let old = self.batches >= BATCHES_BETWEEN || self.bytes >= BYTES_BETWEEN;
+        if memory > self.room || (old && !self.is_below_empty()) {
+            self.spill(version)?;
+        }
+        self.share.set(self.cache + self.recent.memory());
+        self.broken.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -359,9 +424,7 @@ impl Base for RocksBase {
     fn load(&mut self, place: Place, row: Written) -> Result<()> {
         let Some(value) = row.value else { return Ok(()) };
         let change = Change::of(row.key.len(), None, Some(value.len()));
-        if let Some(family) = self.counts.family_mut(place.operator, place.family) {
-            family.change(row.group, change);
-        }
+        self.counts.change_all(&[(place, row.group, change)]);
         let loading = self.loading();
         loading.put(row_key(place, row.group, &row.key), value);
         if loading.size_in_bytes() >= LOAD_BYTES { self.flush_loading() } else { Ok(()) }
@@ -375,12 +438,16 @@ impl Base for RocksBase {
         // The rows were written without a log: they go into files before the version does.
         self.db()?.flush().map_err(|error| self.fault("write", error))?;
         let mut batch = WriteBatch::default();
-        self.add_meta(&mut batch, self.places(), version)?;
+        let meta = self.meta(version)?;
+        for (key, value) in self.counts_to_write(false).into_iter().chain([meta]) {
+            batch.put(key, value);
+        }
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
         let written = self.db()?.write_opt(batch, &synced);
         written.map_err(|error| self.fault("write", error))?;
         self.held = Some(version.clone());
+        self.below = self.counts.clone();
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 use crate::counts::Count;
 
 /// Appends a number, seven bits a byte, least significant first.
+#[inline]
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         // The low seven bits and the sign that more follow.
@@ -44,17 +45,31 @@ impl<'a> Input<'a> {
         self.rest.len()
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(taken)
     }
 
+    #[inline]
     pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
+    #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
+        // Most numbers are small.
+        if let Some((first, rest)) = self.rest.split_first()
+            && *first < 0x80
+        {
+            self.rest = rest;
+            return Some(u64::from(*first));
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -71,6 +86,7 @@ impl<'a> Input<'a> {
     }
 
     /// A number that is a length of something in memory.
+    #[inline]
     pub(crate) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok()
     }

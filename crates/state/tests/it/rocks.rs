@@ -138,6 +138,54 @@ async fn state_larger_than_the_budget_is_kept_on_disk() {
     assert!(world.config.budget.used() < 16 << 20);
 }
 
+/// Copies a folder, as it is when a process dies.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_process_that_died_had_in_memory_only_comes_from_the_newest_changelogs() {
+    use onefold_storage::Store;
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    // Little memory, so that the rows of the third batch go to the database as one file.
+    world.config.budget = MemoryBudget::new(16 << 20);
+    world.config.snapshots.changelogs = 1_000;
+    close(&mut world);
+    world.state = StateStore::open(world.config.clone(), None).await.unwrap();
+    world.batches(2).await;
+    let keys: Vec<_> = (0..20_000_u32).map(|key| (0, 0, 7, key.to_be_bytes().to_vec())).collect();
+    let rows: Vec<_> = keys.iter().map(|row| (row.clone(), Some(&[7_u8; 100][..]))).collect();
+    world.batch(&rows).await;
+    // Some of them change or go, in memory only.
+    let rows: Vec<_> = keys.iter().step_by(999).map(|row| (row.clone(), None)).collect();
+    world.batch(&rows).await;
+    world.batches(2).await;
+    world.check();
+    let died = folder.path().join("died");
+    copy(&folder.path().join("state"), &died);
+    close(&mut world);
+    for path in world.store.paths() {
+        let name = path.rsplit('/').next().unwrap();
+        if ["1-", "2-", "3-"].iter().any(|version| name.starts_with(version)) {
+            world.store.delete(&path).await.unwrap();
+        }
+    }
+    world.config.local_dir = Some(died);
+    restart(&mut world).await;
+    world.batches(12).await;
+    world.check();
+}
+
 #[tokio::test]
 async fn a_driver_that_was_thought_dead_is_in_nobodys_way() {
     let folder = tempfile::tempdir().unwrap();
