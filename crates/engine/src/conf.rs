@@ -1,10 +1,11 @@
 //! Runtime settings of a session, with Spark's names.
 
+use datafusion::prelude::{SessionConfig, SessionContext};
 use onefold_connector::{OptionKind, OptionSpec, Options};
 use onefold_types::{Error, NamesOnly, OptionMap, Result};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// The setting of the folder that holds the folders of tables.
 pub(crate) const WAREHOUSE: &str = "spark.sql.warehouse.dir";
@@ -139,14 +140,13 @@ pub static SETTINGS: &[OptionSpec] = &[
     OptionSpec::new(
         TIME_ZONE,
         OptionKind::Text,
-        "zone of dates and times without one; only UTC so far",
+        "zone in which dates and times without one are read, computed and shown",
     )
     .default("UTC"),
 ];
 
-const TIME_ZONE: &str = "spark.sql.session.timeZone";
-/// Names of UTC.
-const UTC: &[&str] = &["UTC", "Etc/UTC", "UT", "GMT", "Etc/GMT", "Z", "+00:00"];
+/// The setting of the session's time zone.
+pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
 
 static TABLES: &[&[OptionSpec]] = &[SETTINGS];
 
@@ -154,6 +154,8 @@ static TABLES: &[&[OptionSpec]] = &[SETTINGS];
 #[derive(Clone, Default)]
 pub struct RuntimeConf {
     values: Arc<RwLock<BTreeMap<String, String>>>,
+    /// The planner, which has the session's zone too.
+    planner: Arc<OnceLock<SessionContext>>,
 }
 
 impl fmt::Debug for RuntimeConf {
@@ -172,12 +174,26 @@ impl RuntimeConf {
         let (name, value) = (name.into(), value.into());
         let value = checked(&name, value)?;
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+        self.tell_planner();
         Ok(())
+    }
+
+    /// Lets a planner know the zone, now and when it changes.
+    pub(crate) fn attach(&self, planner: &SessionContext) {
+        let _ = self.planner.set(planner.clone());
+        self.tell_planner();
+    }
+
+    fn tell_planner(&self) {
+        if let Some(planner) = self.planner.get() {
+            self.snapshot().zone_of(planner.state_ref().write().config_mut());
+        }
     }
 
     /// Goes back to the default.
     pub fn unset(&self, name: &str) {
         self.values.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.tell_planner();
     }
 
     /// The value set, or the default that the engine knows.
@@ -207,15 +223,12 @@ fn checked(name: &str, value: String) -> Result<String> {
     if !name.eq_ignore_ascii_case(TIME_ZONE) {
         return Ok(value);
     }
-    // Functions on dates and times know no other zone yet, and silently wrong times are worse than
-    // none.
-    if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(value.trim())) {
-        return Ok("UTC".to_owned());
+    if onefold_plan::functions::is_time_zone(&value) {
+        return Ok(value.trim().to_owned());
     }
     Err(Error::invalid(format!(
-        "{TIME_ZONE} `{value}` is not supported yet: dates and times are computed in UTC; leave the \
-         setting out or set it to UTC, and give a source the option timeZone if its times are in \
-         another zone"
+        "{TIME_ZONE} `{value}` is no time zone; give a region such as Europe/Berlin, UTC or an \
+         offset such as +02:00"
     )))
 }
 
@@ -239,6 +252,11 @@ impl Conf {
             self.values.insert(name, value);
         }
         Ok(self)
+    }
+
+    /// Gives a planner's settings the zone.
+    pub(crate) fn zone_of(&self, planner: &mut SessionConfig) {
+        planner.options_mut().execution.time_zone = self.text(TIME_ZONE).map(str::to_owned);
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -300,14 +318,20 @@ mod tests {
     }
 
     #[test]
-    fn a_time_zone_other_than_utc_is_refused_by_name() {
+    fn what_is_no_time_zone_is_refused_by_name_and_the_planner_follows() {
         let conf = RuntimeConf::default();
+        let planner = SessionContext::new();
+        conf.attach(&planner);
+        let followed = || planner.state().config_options().execution.time_zone.clone();
         assert_eq!(conf.get(TIME_ZONE).as_deref(), Some("UTC"));
-        conf.set(TIME_ZONE, "Etc/UTC").unwrap();
-        assert_eq!(conf.get(TIME_ZONE).as_deref(), Some("UTC"));
-        let error = conf.set(TIME_ZONE, "Europe/Paris").unwrap_err();
-        assert!(error.to_string().contains("timeZone `Europe/Paris`"), "{error}");
-        let own = [("spark.sql.session.timezone".to_owned(), "+02:00".to_owned())];
+        assert_eq!(followed().as_deref(), Some("UTC"));
+        conf.set(TIME_ZONE, "Europe/Paris").unwrap();
+        assert_eq!(followed().as_deref(), Some("Europe/Paris"));
+        conf.unset(TIME_ZONE);
+        assert_eq!(followed().as_deref(), Some("UTC"));
+        let error = conf.set(TIME_ZONE, "Paris").unwrap_err();
+        assert!(error.to_string().contains("timeZone `Paris`"), "{error}");
+        let own = [("spark.sql.session.timezone".to_owned(), "+19:00".to_owned())];
         assert!(conf.snapshot().with(own).is_err());
     }
 }

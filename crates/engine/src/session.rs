@@ -107,6 +107,7 @@ impl SessionBuilder {
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let context = context(self.threads.unwrap_or(processors))?;
+        conf.attach(&context);
         let state_budget = state_budget(&conf)?;
         let tasks = Tasks::new(self.threads.unwrap_or(processors))?;
         let inner = Arc::new(SessionInner {
@@ -148,16 +149,13 @@ fn state_budget(conf: &RuntimeConf) -> Result<MemoryBudget> {
     Ok(MemoryBudget::new(crate::memory::available() / 2))
 }
 
-/// The planner's context: names keep their case, times are in UTC.
+/// The planner's context: names keep their case.
 fn context(partitions: usize) -> Result<SessionContext> {
     let mut config = SessionConfig::new()
         .with_target_partitions(partitions.max(1))
         .with_information_schema(true);
     let options = config.options_mut();
     options.sql_parser.enable_ident_normalization = false;
-    options
-        .set("datafusion.execution.time_zone", "UTC")
-        .map_err(|error| Error::internal("the planner does not know UTC").because(error))?;
     let context = SessionContext::new_with_config(config);
     onefold_plan::functions::register(&context)?;
     Ok(context)

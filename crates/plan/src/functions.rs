@@ -3,13 +3,15 @@
 //! `datafusion-spark` has most functions; this module registers them first and adds what is
 //! missing, where Spark spells or means something else than DataFusion. Casts, arithmetic and
 //! division follow Spark's ANSI mode, which is Spark 4's default: a value that does not fit is an
-//! error, and `try_cast` gives NULL. The session's time zone is UTC.
+//! error, and `try_cast` gives NULL. What depends on the session's time zone takes it from
+//! `datafusion.execution.time_zone`.
 
 mod aggregates;
 mod arithmetic;
-mod cast;
+pub(crate) mod cast;
 mod clock;
 mod concat;
+mod dates;
 mod datetime;
 mod extremes;
 pub(crate) mod floats;
@@ -21,9 +23,13 @@ mod strings;
 mod sum;
 mod timestamp_text;
 pub(crate) mod window;
+pub(crate) mod zone;
+pub(crate) mod zoned_times;
 
 use crate::failure;
+use crate::meaning::SparkMeaning;
 use crate::stream::{RandomFunction, RandomKind};
+use arrow::array::ArrayRef;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::planner::ExprPlanner;
@@ -55,7 +61,26 @@ pub fn register(context: &SessionContext) -> Result<()> {
     }
     state.register_udaf(sum::function()).map_err(failure::planning)?;
     floats::register(&mut *state)?;
+    dates::register(&mut *state)?;
+    state.add_analyzer_rule(Arc::new(SparkMeaning));
     Ok(())
+}
+
+/// Whether a text names a time zone as Spark takes it.
+#[must_use]
+pub fn is_time_zone(name: &str) -> bool {
+    zone::Zone::parse(name).is_some()
+}
+
+/// The columns with each instant in them as what clocks of a zone show then, a timestamp without
+/// zone; what names no zone is taken for UTC.
+///
+/// # Errors
+/// Internal, when the columns are not of their types.
+pub fn civil_times(columns: &[ArrayRef], zone: &str) -> Result<Vec<ArrayRef>> {
+    let zone = zone::Zone::parse(zone).unwrap_or_else(zone::Zone::utc);
+    let civil = columns.iter().map(|column| zone::civil(column, &zone));
+    civil.collect::<datafusion::error::Result<_>>().map_err(failure::planning)
 }
 
 /// Spark's name and DataFusion's for the same function.
@@ -88,6 +113,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(clock::functions());
     functions.push(concat::function());
     functions.extend(datetime::functions());
+    functions.extend(zoned_times::functions());
     functions.extend(strings::functions());
     functions.extend(json::functions());
     functions.extend(window::functions());

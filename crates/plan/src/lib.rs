@@ -13,6 +13,7 @@
 mod failure;
 pub mod functions;
 mod interval;
+mod meaning;
 pub mod pipeline;
 pub mod schema;
 pub mod speech;

@@ -89,10 +89,12 @@ fn cells(
     let batches =
         session.engine.frame(limited).collect().map_err(|error| Failure::execution(&error))?;
     let mut rows = Vec::new();
+    let zone = session.engine.conf().get("spark.sql.session.timeZone").unwrap_or_default();
     for batch in &batches {
+        let columns = onefold_plan::functions::civil_times(batch.columns(), &zone)?;
         for row in 0..batch.num_rows() {
             let mut cells = Vec::with_capacity(batch.num_columns());
-            for column in batch.columns() {
+            for column in &columns {
                 cells.push(cut(&cell(column.as_ref(), row)?, truncate));
             }
             rows.push(cells);

@@ -253,10 +253,37 @@ fn name(text: &str) -> Option<(String, &str)> {
     (!name.is_empty()).then(|| (name.replace('`', ""), rest.trim_start()))
 }
 
+/// The zone of `SET TIME ZONE`: a text, `LOCAL`, or an interval of hours and minutes.
+fn time_zone(text: &str) -> Outcome<String> {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("local") {
+        return Ok("UTC".to_owned());
+    }
+    let wrong = || Failure::analysis(format!("SET TIME ZONE does not take {text}"));
+    let Some(interval) = after(text, &["interval"]) else {
+        return Ok(text.trim_matches(['\'', '"']).to_owned());
+    };
+    let value = interval.trim_start().trim_start_matches(['\'', '"']);
+    let value = value.split(['\'', '"', ' ']).next().unwrap_or_default();
+    let (sign, value) = match value.strip_prefix('-') {
+        Some(value) => ('-', value),
+        None => ('+', value.trim_start_matches('+')),
+    };
+    let (hours, minutes) = value.split_once(':').unwrap_or((value, "0"));
+    let (Ok(hours), Ok(minutes)) = (hours.parse::<u8>(), minutes.parse::<u8>()) else {
+        return Err(wrong());
+    };
+    Ok(format!("{sign}{hours:02}:{minutes:02}"))
+}
+
 impl Statement {
     fn of(text: &str) -> Outcome<Statement> {
         let text = text.trim().trim_end_matches(';').trim();
         let incomplete = || Failure::analysis(format!("the statement is not complete: {text}"));
+        if let Some(rest) = after(text, &["set", "time", "zone"]) {
+            let key = Some("spark.sql.session.timeZone".to_owned());
+            return time_zone(rest).map(|zone| Statement::Set(key, Some(zone)));
+        }
         if let Some(rest) = after(text, &["set"]) {
             let rest = rest.strip_prefix("-v").unwrap_or(rest).trim();
             return Ok(match rest.split_once('=') {
@@ -417,6 +444,13 @@ mod tests {
             Statement::DropView { name: "v".into(), if_exists: true }
         );
         assert!(Statement::of("ALTER TABLE t ADD COLUMN a INT").is_err());
+        let zone = |text: &str| match Statement::of(text).unwrap() {
+            Statement::Set(Some(key), Some(zone)) if key == "spark.sql.session.timeZone" => zone,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(zone("SET TIME ZONE 'Europe/Berlin'"), "Europe/Berlin");
+        assert_eq!(zone("set time zone local"), "UTC");
+        assert_eq!(zone("SET TIME ZONE INTERVAL '-08:30' HOUR TO MINUTE"), "-08:30");
         assert_eq!(Statement::of("settle").unwrap(), Statement::Query);
     }
 

@@ -98,9 +98,17 @@ fn made<V>(values: impl Iterator<Item = Option<V>>, text: impl Fn(V) -> String) 
 /// A time zone by name or offset.
 pub(crate) fn zone(name: &str) -> Result<Tz> {
     // Java's ids that the time zone database does not have.
+    let offset = ["UTC", "GMT", "UT"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix).filter(|rest| rest.starts_with(['+', '-'])));
+    let offset = offset.unwrap_or(name);
     let known = match name {
-        "Z" | "GMT" | "UT" => "UTC",
-        other => other,
+        "Z" | "GMT" | "UT" => "UTC".to_owned(),
+        // One digit of the hour.
+        _ => match offset.split_at_checked(1) {
+            Some((sign @ ("+" | "-"), hour)) if hour.len() == 1 => format!("{sign}0{hour}:00"),
+            _ => offset.to_owned(),
+        },
     };
     known.parse().map_err(|e| {
         Error::invalid(format!(

@@ -38,7 +38,8 @@ pub(crate) fn launch(session: &Session, definition: QueryDefinition) -> Result<S
     definition.check_folders()?;
     let store = Arc::clone(&definition.checkpoint.store);
     let id = session.inner.tasks.wait(async move { checkpoint::identity(&store).await })?;
-    let state = session.inner.context.state();
+    let mut state = session.inner.context.state();
+    definition.conf.zone_of(state.config_mut());
     let operators: Arc<[OperatorSpec]> = definition.plan.operators(&state)?.into();
     for warning in definition.plan.warnings() {
         tracing::warn!("query {id}: {warning}");

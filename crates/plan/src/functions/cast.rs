@@ -1,9 +1,10 @@
-//! `CAST` and `try_cast` as Spark 4 does them (ANSI mode, session zone UTC).
+//! `CAST` and `try_cast` as Spark 4 does them (ANSI mode).
 //!
 //! Where Arrow's cast means the same, the optimiser gets a plain cast ([`Cast::simplify`]), which
 //! it understands; else the value goes through the kernels here.
 
 use super::timestamp_text::{date_text, parse_date, parse_timestamp, timestamp_text};
+use super::zone::Zone;
 use crate::schema::{parse_type, type_name};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, StringArray,
@@ -82,7 +83,9 @@ impl ScalarUDFImpl for Cast {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
         let (from, to) = (info.get_data_type(value)?, target(Some(to))?);
-        if !self.lenient && plain(&from, &to) {
+        let zoned =
+            from.is_temporal() && to.is_temporal() && !Zone::of(info.config_options())?.is_utc();
+        if !self.lenient && plain(&from, &to) && (!zoned || from == to) {
             let cast = datafusion::logical_expr::cast(value.clone(), to);
             return Ok(ExprSimplifyResult::Simplified(cast));
         }
@@ -91,15 +94,16 @@ impl ScalarUDFImpl for Cast {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let to = arguments.return_field.data_type();
+        let zone = Zone::of(&arguments.config_options)?;
         let Some(value) = arguments.args.into_iter().next() else {
             return Err(DataFusionError::Internal("cast has no value".to_owned()));
         };
         match value {
             ColumnarValue::Array(array) => {
-                Ok(ColumnarValue::Array(cast_array(&array, to, self.lenient)?))
+                Ok(ColumnarValue::Array(cast_array(&array, to, self.lenient, &zone)?))
             }
             ColumnarValue::Scalar(scalar) => {
-                let array = cast_array(&scalar.to_array()?, to, self.lenient)?;
+                let array = cast_array(&scalar.to_array()?, to, self.lenient, &zone)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
             }
         }
@@ -143,7 +147,12 @@ fn castable(from: &DataType, to: &DataType) -> bool {
 }
 
 /// Casts a whole column.
-pub(super) fn cast_array(array: &ArrayRef, to: &DataType, lenient: bool) -> Result<ArrayRef> {
+pub(super) fn cast_array(
+    array: &ArrayRef,
+    to: &DataType,
+    lenient: bool,
+    zone: &Zone,
+) -> Result<ArrayRef> {
     let source = match array.data_type() {
         DataType::LargeUtf8 | DataType::Utf8View => arrow::compute::cast(array, &DataType::Utf8)?,
         DataType::Timestamp(unit, zone) if *unit != TimeUnit::Microsecond => {
@@ -152,7 +161,7 @@ pub(super) fn cast_array(array: &ArrayRef, to: &DataType, lenient: bool) -> Resu
         }
         _ => Arc::clone(array),
     };
-    let result = convert(&source, to)?;
+    let result = convert(&source, to, zone)?;
     if !lenient && result.null_count() > source.null_count() {
         return Err(misfit(&source, &result, to));
     }
@@ -160,15 +169,18 @@ pub(super) fn cast_array(array: &ArrayRef, to: &DataType, lenient: bool) -> Resu
 }
 
 /// The cast with NULL for each value that does not fit.
-fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+fn convert(array: &ArrayRef, to: &DataType, session: &Zone) -> Result<ArrayRef> {
     let done: ArrayRef = match (array.data_type(), to) {
         (DataType::Utf8, DataType::Utf8) => Arc::clone(array),
-        (DataType::Utf8, _) => from_text(array.as_string::<i32>(), to)?,
+        (DataType::Utf8, _) => from_text(array.as_string::<i32>(), to, session)?,
         (DataType::Timestamp(_, zone), DataType::Utf8) => {
             let values = array.as_primitive::<TimestampMicrosecondType>();
-            debug_assert!(zone.is_none() || zone.as_deref() == Some("UTC"));
-            Arc::new(values.iter().map(|value| value.map(timestamp_text)).collect::<StringArray>())
+            // A time without a zone is written as it stands.
+            let zone = if zone.is_some() { session } else { &Zone::utc() };
+            let texts = values.iter().map(|value| value.map(|time| timestamp_text(time, zone)));
+            Arc::new(texts.collect::<StringArray>())
         }
+        (from, to) if !session.is_utc() && crosses(from, to) => across(array, to, session)?,
         (DataType::Date32, DataType::Utf8) => {
             let values = array.as_primitive::<Date32Type>();
             Arc::new(values.iter().map(|value| value.map(date_text)).collect::<StringArray>())
@@ -213,6 +225,28 @@ fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(done)
 }
 
+/// Whether a cast goes between instants and civil times.
+pub(crate) fn crosses(from: &DataType, to: &DataType) -> bool {
+    let instant = |it: &DataType| matches!(it, DataType::Timestamp(_, Some(_)));
+    let civil = |it: &DataType| matches!(it, DataType::Timestamp(_, None) | DataType::Date32);
+    (instant(from) && civil(to)) || (civil(from) && instant(to))
+}
+
+/// Such a cast, in a zone.
+fn across(array: &ArrayRef, to: &DataType, session: &Zone) -> Result<ArrayRef, ArrowError> {
+    let micros = |zone: bool| {
+        let zone = zone.then(|| crate::schema::UTC.into());
+        DataType::Timestamp(TimeUnit::Microsecond, zone)
+    };
+    let instants = matches!(array.data_type(), DataType::Timestamp(_, Some(_)));
+    let times = arrow_cast(array, &micros(instants))?;
+    let times = times.as_primitive::<TimestampMicrosecondType>();
+    let change = |time: i64| if instants { session.local(time) } else { session.instant(time) };
+    let changed: TimestampMicrosecondArray = times.unary(change);
+    let typed = changed.with_data_type(micros(!instants));
+    arrow_cast(&(Arc::new(typed) as ArrayRef), to)
+}
+
 fn arrow_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &CastOptions { safe: true, format_options: formats() })
 }
@@ -221,7 +255,7 @@ fn formats() -> FormatOptions<'static> {
     FormatOptions::default()
 }
 
-fn from_text(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+fn from_text(texts: &StringArray, to: &DataType, session: &Zone) -> Result<ArrayRef> {
     Ok(match to {
         DataType::Boolean => Arc::new(
             texts
@@ -236,9 +270,10 @@ fn from_text(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
                 .collect::<Date32Array>(),
         ),
         DataType::Timestamp(_, zone) => {
+            let session = if zone.is_some() { session } else { &Zone::utc() };
             let parsed: TimestampMicrosecondArray = texts
                 .iter()
-                .map(|text| text.and_then(|text| parse_timestamp(text.trim())))
+                .map(|text| text.and_then(|text| parse_timestamp(text.trim(), session)))
                 .collect();
             Arc::new(parsed.with_timezone_opt(zone.clone()))
         }

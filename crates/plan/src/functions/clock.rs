@@ -1,6 +1,7 @@
 //! Functions that tell the time, with Spark's types. In a streaming query the batch's time stands
 //! in their place; elsewhere they give the time at which the query started.
 
+use super::zone::Zone;
 use crate::schema::timestamp;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -23,6 +24,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         function("localtimestamp", DataType::Timestamp(TimeUnit::Microsecond, None)),
         function("current_date", DataType::Date32),
         function("curdate", DataType::Date32),
+        function("current_timezone", DataType::Utf8),
     ]
 }
 
@@ -54,12 +56,26 @@ impl ScalarUDFImpl for Clock {
         let Some(time) = info.query_execution_start_time() else {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
-        let zone = Some(crate::schema::UTC.into());
-        let time = ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), zone);
+        let zone = Zone::of(info.config_options())?;
+        if self.data_type == DataType::Utf8 {
+            let name = ScalarValue::Utf8(Some(zone.name().to_owned()));
+            return Ok(ExprSimplifyResult::Simplified(Expr::Literal(name, None)));
+        }
+        let micros = time.timestamp_micros();
+        let time = match &self.data_type {
+            DataType::Timestamp(_, Some(utc)) => {
+                ScalarValue::TimestampMicrosecond(Some(micros), Some(Arc::clone(utc)))
+            }
+            _ => ScalarValue::TimestampMicrosecond(Some(zone.local(micros)), None),
+        };
         Ok(ExprSimplifyResult::Simplified(Expr::Literal(time.cast_to(&self.data_type)?, None)))
     }
 
-    fn invoke_with_args(&self, _arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.data_type == DataType::Utf8 {
+            let zone = Zone::of(&arguments.config_options)?;
+            return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(zone.name().to_owned()))));
+        }
         Err(DataFusionError::Internal(format!("{} was not given the time", self.name)))
     }
 }

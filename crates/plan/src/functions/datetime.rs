@@ -1,8 +1,9 @@
 //! Dates and times: what `datafusion-spark` lacks or DataFusion means otherwise.
 
 use super::pattern::Pattern;
-use super::simple::Simple;
+use super::simple::{Simple, Zoned};
 use super::timestamp_text::{calendar, parse_timestamp};
+use super::zone::Zone;
 use crate::schema::timestamp;
 use arrow::array::{
     Array, ArrayRef, AsArray, Date32Array, Int32Array, Int64Array, StringArray,
@@ -23,7 +24,7 @@ static TIME_AND_TEXT: LazyLock<[Option<DataType>; 2]> =
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let with_pattern = |name, body, returns| {
-        Simple { name, arguments: &ANY_AND_TEXT, optional: 1, returns, body }.udf()
+        Zoned { name, arguments: &ANY_AND_TEXT, optional: 1, returns, body }.udf()
     };
     let part = |name, body| {
         Simple { name, arguments: &DATE, optional: 0, returns: DataType::Int32, body }.udf()
@@ -33,11 +34,11 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     };
     let seconds = with_pattern("unix_timestamp", unix_timestamp, DataType::Int64);
     vec![
-        with_pattern("to_timestamp", |columns| times(columns, false), timestamp()),
-        with_pattern("try_to_timestamp", |columns| times(columns, true), timestamp()),
+        with_pattern("to_timestamp", |columns, zone| times(columns, false, zone), timestamp()),
+        with_pattern("try_to_timestamp", |columns, zone| times(columns, true, zone), timestamp()),
         with_pattern("to_date", to_date, DataType::Date32),
         seconds.with_aliases(["to_unix_timestamp"]),
-        Simple {
+        Zoned {
             name: "date_format",
             arguments: &*TIME_AND_TEXT,
             optional: 0,
@@ -45,7 +46,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             body: date_format,
         }
         .udf(),
-        Simple {
+        Zoned {
             name: "from_unixtime",
             arguments: &LONG_AND_TEXT,
             optional: 1,
@@ -99,13 +100,13 @@ fn scaled(columns: &[ArrayRef], factor: i64) -> Result<ArrayRef> {
 }
 
 /// Texts as microseconds, by their pattern or by Spark's default form; other types are cast.
-fn micros(columns: &[ArrayRef], lenient: bool) -> Result<TimestampMicrosecondArray> {
+fn micros(columns: &[ArrayRef], lenient: bool, zone: &Zone) -> Result<TimestampMicrosecondArray> {
     let values = column(columns, 0)?;
     if !matches!(values.data_type(), DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8) {
-        let cast = super::cast::cast_array(values, &timestamp(), lenient)?;
+        let cast = super::cast::cast_array(values, &timestamp(), lenient, zone)?;
         return Ok(cast.as_primitive::<TimestampMicrosecondType>().clone());
     }
-    let values = super::cast::cast_array(values, &DataType::Utf8, false)?;
+    let values = super::cast::cast_array(values, &DataType::Utf8, false, zone)?;
     let texts = values.as_string::<i32>();
     let patterns = columns.get(1).map(|patterns| patterns.as_string::<i32>());
     let mut pattern = Cached::default();
@@ -117,8 +118,8 @@ fn micros(columns: &[ArrayRef], lenient: bool) -> Result<TimestampMicrosecondArr
         }
         let text = texts.value(row);
         let micros = match patterns {
-            None => parse_timestamp(text.trim()),
-            Some(patterns) => pattern.of(patterns.value(row))?.parse(text),
+            None => parse_timestamp(text.trim(), zone),
+            Some(patterns) => pattern.of(patterns.value(row))?.parse(text, zone),
         };
         if micros.is_none() && !lenient {
             let text: String = text.chars().take(200).collect();
@@ -132,56 +133,70 @@ fn micros(columns: &[ArrayRef], lenient: bool) -> Result<TimestampMicrosecondArr
     Ok(parsed.finish().with_timezone(crate::schema::UTC))
 }
 
-fn times(columns: &[ArrayRef], lenient: bool) -> Result<ArrayRef> {
-    Ok(Arc::new(micros(columns, lenient)?))
+fn times(columns: &[ArrayRef], lenient: bool, zone: &Zone) -> Result<ArrayRef> {
+    Ok(Arc::new(micros(columns, lenient, zone)?))
 }
 
-fn to_date(columns: &[ArrayRef]) -> Result<ArrayRef> {
+fn to_date(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
     let values = column(columns, 0)?;
     if columns.len() == 1 {
-        return super::cast::cast_array(values, &DataType::Date32, false);
+        return super::cast::cast_array(values, &DataType::Date32, false, zone);
     }
-    let days = micros(columns, false)?;
-    let days = days.iter().map(|micros| {
-        micros.and_then(|micros| i32::try_from(micros.div_euclid(86_400_000_000)).ok())
-    });
+    let days = micros(columns, false, zone)?;
+    let day = |micros| i32::try_from(zone.local(micros).div_euclid(86_400_000_000)).ok();
+    let days = days.iter().map(|micros| micros.and_then(day));
     Ok(Arc::new(days.collect::<Date32Array>()))
 }
 
-fn unix_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let seconds = micros(columns, false)?;
+fn unix_timestamp(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
+    let seconds = micros(columns, false, zone)?;
     let seconds = seconds.iter().map(|micros| micros.map(|micros| micros.div_euclid(1_000_000)));
     Ok(Arc::new(seconds.collect::<Int64Array>()))
 }
 
-fn formatted(times: impl Iterator<Item = Option<i64>>, patterns: &StringArray) -> Result<ArrayRef> {
+fn formatted(
+    times: impl Iterator<Item = Option<i64>>,
+    patterns: &StringArray,
+    zone: &Zone,
+) -> Result<ArrayRef> {
     let mut pattern = Cached::default();
     let mut texts = Vec::new();
+    let region = zone.name().contains('/') && !zone.is_utc();
     for (time, wanted) in times.zip(patterns) {
         texts.push(match (time, wanted) {
-            (Some(time), Some(wanted)) => pattern.of(wanted)?.format(time),
+            (Some(time), Some(wanted)) => {
+                let pattern = pattern.of(wanted)?;
+                if region && pattern.names_time() {
+                    return Err(DataFusionError::Execution(format!(
+                        "[INVALID_DATETIME_PATTERN] the letter `z` in the pattern `{wanted}` is not \
+                         supported in the zone {}: use `VV` or `XXX`",
+                        zone.name()
+                    )));
+                }
+                pattern.format(time, zone)
+            }
             _ => None,
         });
     }
     Ok(Arc::new(StringArray::from(texts)))
 }
 
-fn date_format(columns: &[ArrayRef]) -> Result<ArrayRef> {
+fn date_format(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
     let times = column(columns, 0)?.as_primitive::<TimestampMicrosecondType>();
-    formatted(times.iter(), column(columns, 1)?.as_string::<i32>())
+    formatted(times.iter(), column(columns, 1)?.as_string::<i32>(), zone)
 }
 
-fn from_unixtime(columns: &[ArrayRef]) -> Result<ArrayRef> {
+fn from_unixtime(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
     let seconds = column(columns, 0)?.as_primitive::<Int64Type>();
     let times = seconds.iter().map(|value| value.and_then(|value| value.checked_mul(1_000_000)));
     match columns.get(1) {
-        Some(patterns) => formatted(times, patterns.as_string::<i32>()),
+        Some(patterns) => formatted(times, patterns.as_string::<i32>(), zone),
         None => {
             let text = StringArray::from_iter_values(std::iter::repeat_n(
                 "yyyy-MM-dd HH:mm:ss",
                 seconds.len(),
             ));
-            formatted(times, &text)
+            formatted(times, &text, zone)
         }
     }
 }

@@ -14,6 +14,9 @@ use datafusion::logical_expr::{
 use onefold_operators::normalise;
 use std::sync::{Arc, LazyLock};
 
+/// The function that stands around values that are sorted or compared.
+const ORDER: &str = "float_order";
+
 /// Functions that compare their arguments, or the elements of these.
 const COMPARING: [&str; 4] = ["greatest", "least", "array_max", "array_min"];
 
@@ -39,11 +42,44 @@ pub(crate) fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// What to sort by in the place of an expression with floats.
+/// What to sort by, or compare, in the place of an expression with floats.
 pub(crate) fn in_order(expr: Expr) -> Expr {
-    static ORDER: LazyLock<Arc<ScalarUDF>> =
+    match &expr {
+        Expr::Literal(value, metadata) => {
+            let normal = value.to_array().and_then(|array| normalise(&array));
+            if let Ok(normal) = normal.and_then(|array| ScalarValue::try_from_array(&array, 0)) {
+                return Expr::Literal(normal, metadata.clone());
+            }
+        }
+        Expr::ScalarFunction(call) if call.func.name() == ORDER => return expr,
+        _ => {}
+    }
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(Order::default())));
-    ORDER.call(vec![expr])
+    FUNCTION.call(vec![expr])
+}
+
+/// Whether [`in_order`] stands around it, or it is a value in order already.
+pub(crate) fn is_in_order(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => {
+            let same = value
+                .to_array()
+                .and_then(|array| Ok(normalise(&array)?.to_data() == array.to_data()));
+            same.unwrap_or(false)
+        }
+        Expr::ScalarFunction(call) => call.func.name() == ORDER,
+        _ => false,
+    }
+}
+
+/// Whether a value is written in one way only: neither zero nor NaN.
+pub(crate) fn is_plain(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float32(Some(value)) => !value.is_nan() && *value != 0.0,
+        ScalarValue::Float64(Some(value)) => !value.is_nan() && *value != 0.0,
+        _ => false,
+    }
 }
 
 fn each(
@@ -142,7 +178,7 @@ impl Default for Order {
 
 impl ScalarUDFImpl for Order {
     fn name(&self) -> &str {
-        "float_order"
+        ORDER
     }
 
     fn signature(&self) -> &Signature {

@@ -1,6 +1,7 @@
 //! `get_json_object`, `to_json` and `from_json`.
 
-use super::simple::Simple;
+use super::simple::{Simple, Zoned};
+use super::zone::Zone;
 use crate::schema::parse_schema;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
@@ -28,7 +29,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             body: get_json_object,
         }
         .udf(),
-        Simple {
+        Zoned {
             name: "to_json",
             arguments: &ANY,
             optional: 0,
@@ -116,8 +117,9 @@ fn walk(value: &Value, steps: &[Step]) -> Option<Value> {
 }
 
 /// A struct as JSON, fields that are NULL left out.
-fn to_json(columns: &[ArrayRef]) -> Result<ArrayRef> {
+fn to_json(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
     let [column] = columns else { return Err(missing()) };
+    let column = &in_zone(column, crate::schema::UTC, zone.name())?;
     let Some(rows) = column.as_any().downcast_ref::<StructArray>() else {
         return Err(DataFusionError::Plan("to_json takes a STRUCT".to_owned()));
     };
@@ -135,7 +137,10 @@ fn to_json(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let builder = WriterBuilder::new()
             .with_explicit_nulls(false)
             .with_timestamp_format("%Y-%m-%dT%H:%M:%S%.3f".to_owned())
-            .with_timestamp_tz_format("%Y-%m-%dT%H:%M:%S%.3fZ".to_owned());
+            .with_timestamp_tz_format(
+                if zone.is_utc() { "%Y-%m-%dT%H:%M:%S%.3fZ" } else { "%Y-%m-%dT%H:%M:%S%.3f%:z" }
+                    .to_owned(),
+            );
         let mut writer = builder.build::<_, LineDelimited>(&mut bytes);
         writer.write(&batch)?;
         writer.finish()?;
@@ -145,6 +150,30 @@ fn to_json(columns: &[ArrayRef]) -> Result<ArrayRef> {
         texts.push(Some(text.trim_end().to_owned()));
     }
     Ok(Arc::new(StringArray::from(texts)))
+}
+
+/// The same instants, also within structs and lists, typed with another zone.
+fn in_zone(column: &ArrayRef, from: &str, to: &str) -> Result<ArrayRef> {
+    let wanted = zoned(column.data_type(), from, to);
+    if column.data_type() == &wanted {
+        return Ok(Arc::clone(column));
+    }
+    Ok(arrow::compute::cast(column, &wanted)?)
+}
+
+fn zoned(data_type: &DataType, from: &str, to: &str) -> DataType {
+    let field = |field: &FieldRef| {
+        let data_type = zoned(field.data_type(), from, to);
+        Arc::new(field.as_ref().clone().with_data_type(data_type))
+    };
+    match data_type {
+        DataType::Timestamp(unit, Some(zone)) if zone.as_ref() == from => {
+            DataType::Timestamp(*unit, Some(to.into()))
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        DataType::List(item) => DataType::List(field(item)),
+        other => other.clone(),
+    }
 }
 
 /// `from_json(text, 'a INT, b STRING')`: a struct; NULL in all fields where the text does not fit.
@@ -187,10 +216,14 @@ impl ScalarUDFImpl for FromJson {
             return Err(missing());
         };
         let value = arguments.args.first().ok_or_else(missing)?;
+        let zone = Zone::of(&arguments.config_options)?;
         let scalar = matches!(value, ColumnarValue::Scalar(_));
         let rows = if scalar { 1 } else { arguments.number_rows };
-        let texts = super::cast::cast_array(&value.to_array(rows)?, &DataType::Utf8, false)?;
-        let result = structs(texts.as_string::<i32>(), fields)?;
+        let texts = super::cast::cast_array(&value.to_array(rows)?, &DataType::Utf8, false, &zone)?;
+        let zoned = zoned(&DataType::Struct(fields.clone()), crate::schema::UTC, zone.name());
+        let DataType::Struct(zoned) = &zoned else { return Err(missing()) };
+        let result = structs(texts.as_string::<i32>(), zoned)?;
+        let result = in_zone(&result, zone.name(), crate::schema::UTC)?;
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }

@@ -1,6 +1,7 @@
 //! Java's date-time patterns, as Spark uses them: `yyyy-MM-dd HH:mm:ss`.
 
-use super::timestamp_text::{civil, days, offset_micros};
+use super::timestamp_text::{civil, days};
+use super::zone::Zone;
 use chrono::{Datelike, NaiveDateTime, Timelike};
 use datafusion::error::{DataFusionError, Result};
 
@@ -75,21 +76,32 @@ impl Pattern {
         Ok(Pattern { parts })
     }
 
-    /// Writes a time.
-    pub(super) fn format(&self, micros: i64) -> Option<String> {
-        let time = civil(micros)?;
+    /// Whether it writes the short name of a zone's time.
+    pub(super) fn names_time(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Letter('z', _)))
+    }
+
+    /// Writes a time as clocks in a zone show it.
+    pub(super) fn format(&self, micros: i64, zone: &Zone) -> Option<String> {
+        let time = civil(zone.local(micros))?;
+        let offset = zone.offset_seconds(micros);
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
+                Part::Letter('V' | 'z', _) => text.push_str(zone.name()),
+                Part::Letter(letter @ ('X' | 'x' | 'Z' | 'O'), count) => {
+                    text.push_str(&written_offset(offset, *letter, *count));
+                }
                 Part::Letter(letter, count) => text.push_str(&written(&time, *letter, *count)),
             }
         }
         Some(text)
     }
 
-    /// Reads a time; `None` where the text does not follow the pattern.
-    pub(super) fn parse(&self, text: &str) -> Option<i64> {
+    /// Reads a time, in this zone if the text names none; `None` where the text does not follow the
+    /// pattern.
+    pub(super) fn parse(&self, text: &str, zone: &Zone) -> Option<i64> {
         let mut rest = text;
         let mut read = Read { month: 1, day: 1, ..Read::default() };
         for (place, part) in self.parts.iter().enumerate() {
@@ -102,7 +114,7 @@ impl Pattern {
                 }
             }
         }
-        rest.is_empty().then(|| read.micros()).flatten()
+        rest.is_empty().then(|| read.micros(zone)).flatten()
     }
 }
 
@@ -128,13 +140,25 @@ fn written(time: &NaiveDateTime, letter: char, count: usize) -> String {
         'a' => if time.hour() < 12 { "AM" } else { "PM" }.to_owned(),
         'E' => name(&DAYS, time.weekday().num_days_from_monday(), count),
         'q' | 'Q' => number(time.month0() / 3 + 1),
-        'X' => "Z".to_owned(),
-        'x' if count == 1 => "+00".to_owned(),
-        'x' if count == 2 || count == 4 => "+0000".to_owned(),
-        'x' => "+00:00".to_owned(),
-        'Z' => "+0000".to_owned(),
-        'O' => "GMT".to_owned(),
-        _ => "UTC".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// An offset as the letters `X`, `x`, `Z` and `O` write it.
+fn written_offset(seconds: i32, letter: char, count: usize) -> String {
+    let (sign, size) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs());
+    let (hours, minutes) = (size / 3_600, size / 60 % 60);
+    let colon = format!("{sign}{hours:02}:{minutes:02}");
+    let plain = format!("{sign}{hours:02}{minutes:02}");
+    match (letter, count) {
+        ('X', _) | ('Z', 5) if seconds == 0 => "Z".to_owned(),
+        ('O', _) | ('Z', 4) if seconds == 0 => "GMT".to_owned(),
+        ('X' | 'x', 1) if minutes == 0 => format!("{sign}{hours:02}"),
+        ('X' | 'x', 1 | 2 | 4) | ('Z', 1..=3) => plain,
+        ('O', 1) if minutes == 0 => format!("GMT{sign}{hours}"),
+        ('O', 1) => format!("GMT{sign}{hours}:{minutes:02}"),
+        ('O', _) | ('Z', 4) => format!("GMT{colon}"),
+        _ => colon,
     }
 }
 
@@ -154,7 +178,7 @@ struct Read {
     second: u32,
     micros: i64,
     afternoon: Option<bool>,
-    offset_micros: i64,
+    zone: Option<Zone>,
 }
 
 impl Read {
@@ -226,16 +250,16 @@ impl Read {
             }
             _ => {
                 let zone =
-                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | ':' | '/');
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | ':' | '/' | '_');
                 let length = text.find(|c| !zone(c)).unwrap_or(text.len());
                 let (zone, rest) = text.split_at_checked(length)?;
-                self.offset_micros = offset_micros(zone)?;
-                (!zone.is_empty()).then_some(rest)
+                self.zone = Some(Zone::parse(zone)?);
+                Some(rest)
             }
         }
     }
 
-    fn micros(&self) -> Option<i64> {
+    fn micros(&self, session: &Zone) -> Option<i64> {
         let days = match self.ordinal {
             Some(ordinal) => {
                 days(self.year, 1, 1)?.checked_add(i32::try_from(ordinal).ok()? - 1)?
@@ -247,12 +271,12 @@ impl Read {
             return None;
         }
         let seconds = i64::from((hour * 60 + self.minute) * 60 + self.second);
-        i64::from(days)
+        let local = i64::from(days)
             .checked_mul(86_400)?
             .checked_add(seconds)?
             .checked_mul(1_000_000)?
-            .checked_add(self.micros)?
-            .checked_sub(self.offset_micros)
+            .checked_add(self.micros)?;
+        Some(self.zone.as_ref().unwrap_or(session).instant(local))
     }
 }
 
@@ -268,11 +292,13 @@ mod tests {
     #[test]
     fn patterns_write_and_read() {
         let time = 1_767_225_600_000_000 + 3_723_456_000;
-        let write = |pattern: &str| Pattern::new(pattern).unwrap().format(time).unwrap();
+        let write =
+            |pattern: &str| Pattern::new(pattern).unwrap().format(time, &Zone::utc()).unwrap();
         assert_eq!(write("yyyy-MM-dd HH:mm:ss.SSS"), "2026-01-01 01:02:03.456");
         assert_eq!(write("d MMM yy, h:mm a 'o''clock'"), "1 Jan 26, 1:02 AM o'clock");
         assert_eq!(write("EEEE D"), "Thursday 1");
-        let read = |pattern: &str, text: &str| Pattern::new(pattern).unwrap().parse(text);
+        let read =
+            |pattern: &str, text: &str| Pattern::new(pattern).unwrap().parse(text, &Zone::utc());
         assert_eq!(read("yyyy-MM-dd HH:mm:ss.SSS", "2026-01-01 01:02:03.456"), Some(time));
         assert_eq!(read("yyyyMMdd", "20260101"), Some(1_767_225_600_000_000));
         assert_eq!(

@@ -11,9 +11,12 @@ use datafusion::logical_expr::{
 use std::hash::{Hash, Hasher};
 
 use super::cast::cast_array;
+use super::zone::Zone;
 
 /// What computes a column from the argument columns.
 pub(super) type Body = fn(&[ArrayRef]) -> Result<ArrayRef>;
+/// What computes a column where the session's zone plays a part.
+pub(super) type ZonedBody = fn(&[ArrayRef], &Zone) -> Result<ArrayRef>;
 
 /// A function that takes `arguments.len()` values, the last `optional` of which may be left out;
 /// each is cast to its type as Spark's implicit casts do (`None`: taken as it is).
@@ -27,31 +30,66 @@ pub(super) struct Simple {
 
 impl Simple {
     pub(super) fn udf(self) -> ScalarUDF {
-        let most = self.arguments.len();
-        let counts = (most - self.optional..=most).map(|count| match count {
-            0 => TypeSignature::Nullary,
-            count => TypeSignature::Any(count),
-        });
-        let signature = Signature::one_of(counts.collect(), Volatility::Immutable);
-        ScalarUDF::new_from_impl(SimpleFunction { simple: self, signature })
+        let Simple { name, arguments, optional, returns, body } = self;
+        function(name, arguments, optional, returns, AnyBody::Plain(body))
     }
 }
 
+/// As [`Simple`], with the session's zone.
+pub(super) struct Zoned {
+    pub(super) name: &'static str,
+    pub(super) arguments: &'static [Option<DataType>],
+    pub(super) optional: usize,
+    pub(super) returns: DataType,
+    pub(super) body: ZonedBody,
+}
+
+impl Zoned {
+    pub(super) fn udf(self) -> ScalarUDF {
+        let Zoned { name, arguments, optional, returns, body } = self;
+        function(name, arguments, optional, returns, AnyBody::Zoned(body))
+    }
+}
+
+fn function(
+    name: &'static str,
+    arguments: &'static [Option<DataType>],
+    optional: usize,
+    returns: DataType,
+    body: AnyBody,
+) -> ScalarUDF {
+    let most = arguments.len();
+    let counts = (most - optional..=most).map(|count| match count {
+        0 => TypeSignature::Nullary,
+        count => TypeSignature::Any(count),
+    });
+    let signature = Signature::one_of(counts.collect(), Volatility::Immutable);
+    ScalarUDF::new_from_impl(SimpleFunction { name, arguments, returns, body, signature })
+}
+
+enum AnyBody {
+    Plain(Body),
+    Zoned(ZonedBody),
+}
+
 struct SimpleFunction {
-    simple: Simple,
+    name: &'static str,
+    arguments: &'static [Option<DataType>],
+    returns: DataType,
+    body: AnyBody,
     signature: Signature,
 }
 
 impl std::fmt::Debug for SimpleFunction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.simple.name)
+        f.write_str(self.name)
     }
 }
 
 // A name is given once, so it stands for the function.
 impl PartialEq for SimpleFunction {
     fn eq(&self, other: &Self) -> bool {
-        self.simple.name == other.simple.name
+        self.name == other.name
     }
 }
 
@@ -59,13 +97,13 @@ impl Eq for SimpleFunction {}
 
 impl Hash for SimpleFunction {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.simple.name.hash(state);
+        self.name.hash(state);
     }
 }
 
 impl ScalarUDFImpl for SimpleFunction {
     fn name(&self) -> &str {
-        self.simple.name
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -73,27 +111,31 @@ impl ScalarUDFImpl for SimpleFunction {
     }
 
     fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(self.simple.returns.clone())
+        Ok(self.returns.clone())
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let scalar = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { arguments.number_rows };
+        let zone = Zone::of(&arguments.config_options)?;
         let columns = arguments
             .args
             .iter()
-            .zip(self.simple.arguments)
+            .zip(self.arguments)
             .map(|(value, wanted)| {
                 let column = value.to_array(rows)?;
                 match wanted {
                     Some(wanted) if column.data_type() != wanted => {
-                        cast_array(&column, wanted, false)
+                        cast_array(&column, wanted, false, &zone)
                     }
                     _ => Ok(column),
                 }
             })
             .collect::<Result<Vec<_>>>()?;
-        let result = (self.simple.body)(&columns)?;
+        let result = match self.body {
+            AnyBody::Plain(body) => body(&columns)?,
+            AnyBody::Zoned(body) => body(&columns, &zone)?,
+        };
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }

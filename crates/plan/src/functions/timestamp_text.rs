@@ -1,5 +1,6 @@
-//! Dates and timestamps as Spark reads and writes them in texts. All times are UTC.
+//! Dates and timestamps as Spark reads and writes them in texts.
 
+use super::zone::Zone;
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime};
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -29,8 +30,8 @@ pub(super) fn date_text(days: i32) -> String {
 }
 
 /// `2026-01-31 12:00:00` with as many digits of the second as are needed.
-pub(super) fn timestamp_text(micros: i64) -> String {
-    let Some(time) = civil(micros) else { return micros.to_string() };
+pub(super) fn timestamp_text(micros: i64, zone: &Zone) -> String {
+    let Some(time) = civil(zone.local(micros)) else { return micros.to_string() };
     let text = time.format("%Y-%m-%d %H:%M:%S").to_string();
     let fraction = micros.rem_euclid(1_000_000);
     if fraction == 0 {
@@ -48,18 +49,19 @@ pub(super) fn parse_date(text: &str) -> Option<i32> {
 }
 
 /// `yyyy[-M[-d]]`, optionally followed by a blank or `T` and `H[:m[:s[.ffffff]]]`, optionally with
-/// `Z`, `UTC`, `GMT` or an offset. More than six digits of the second are cut off.
-pub(super) fn parse_timestamp(text: &str) -> Option<i64> {
+/// an offset or a zone, in `zone` else. More than six digits of the second are cut off.
+pub(super) fn parse_timestamp(text: &str, zone: &Zone) -> Option<i64> {
     let mut reader = Reader { rest: text };
     let days = reader.date()?;
     let mut micros = i64::from(days).checked_mul(MICROS_PER_DAY)?;
     if reader.take(' ') || reader.take('T') {
         micros = micros.checked_add(reader.time()?)?;
-        let zone = reader.rest.trim();
-        micros = micros.checked_sub(offset_micros(zone)?)?;
-        return Some(micros);
+        return match reader.rest.trim() {
+            "" => Some(zone.instant(micros)),
+            named => Some(Zone::parse(named)?.instant(micros)),
+        };
     }
-    reader.rest.is_empty().then_some(micros)
+    reader.rest.is_empty().then(|| zone.instant(micros))
 }
 
 struct Reader<'a> {
@@ -134,27 +136,6 @@ impl Reader<'_> {
     }
 }
 
-/// An offset from UTC: empty, `Z`, `UTC`, `GMT`, `+1`, `+01:00`, `UTC-3`.
-pub(super) fn offset_micros(zone: &str) -> Option<i64> {
-    let zone = zone.strip_prefix("UTC").or_else(|| zone.strip_prefix("GMT")).unwrap_or(zone);
-    if zone.is_empty() || zone == "Z" {
-        return Some(0);
-    }
-    let (sign, rest) = match zone.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
-        _ => return None,
-    };
-    let (hours, minutes) = match rest.split_once(':') {
-        Some((hours, minutes)) => (hours, minutes),
-        None if rest.len() == 4 => rest.split_at_checked(2)?,
-        None => (rest, "0"),
-    };
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let fits = (0..=18).contains(&hours) && (0..=59).contains(&minutes);
-    fits.then_some(sign * (hours * 60 + minutes) * 60_000_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,18 +147,19 @@ mod tests {
         assert_eq!(parse_date("2026"), Some(20_454));
         assert_eq!(parse_date("2026-02-30"), None);
         assert_eq!(parse_date("x"), None);
+        let utc = Zone::utc();
         let midnight = 20_454 * MICROS_PER_DAY;
-        assert_eq!(parse_timestamp("2026-01-01"), Some(midnight));
-        assert_eq!(parse_timestamp("2026-01-01T01:02:03.5Z"), Some(midnight + 3_723_500_000));
-        assert_eq!(parse_timestamp("2026-01-01 02:00+02:00"), Some(midnight));
-        assert_eq!(parse_timestamp("2026-01-01 24:00"), None);
-        assert_eq!(parse_timestamp("1969-12-31 23:59:59.999999"), Some(-1));
+        assert_eq!(parse_timestamp("2026-01-01", &utc), Some(midnight));
+        assert_eq!(parse_timestamp("2026-01-01T01:02:03.5Z", &utc), Some(midnight + 3_723_500_000));
+        assert_eq!(parse_timestamp("2026-01-01 02:00+02:00", &utc), Some(midnight));
+        assert_eq!(parse_timestamp("2026-01-01 24:00", &utc), None);
+        assert_eq!(parse_timestamp("1969-12-31 23:59:59.999999", &utc), Some(-1));
     }
 
     #[test]
     fn times_are_written_with_the_digits_that_they_need() {
-        assert_eq!(timestamp_text(0), "1970-01-01 00:00:00");
-        assert_eq!(timestamp_text(-1), "1969-12-31 23:59:59.999999");
-        assert_eq!(timestamp_text(1_500_000), "1970-01-01 00:00:01.5");
+        assert_eq!(timestamp_text(0, &Zone::utc()), "1970-01-01 00:00:00");
+        assert_eq!(timestamp_text(-1, &Zone::utc()), "1969-12-31 23:59:59.999999");
+        assert_eq!(timestamp_text(1_500_000, &Zone::utc()), "1970-01-01 00:00:01.5");
     }
 }

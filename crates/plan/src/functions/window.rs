@@ -5,6 +5,7 @@
 //! window makes several rows of one; called elsewhere, `window` can only tumble.
 
 use super::cast::cast_array;
+use super::zone::Zone;
 use crate::interval::{Interval, parse_interval};
 use crate::schema::timestamp;
 use crate::stream::event_time::{
@@ -260,7 +261,7 @@ impl ScalarUDFImpl for WindowFunction {
         let Some((time, after)) = arguments.args.split_first() else {
             return Err(plan(format!("{} needs a time", self.name())));
         };
-        let times = times(&time.to_array(rows)?)?;
+        let times = times(&time.to_array(rows)?, &Zone::of(&arguments.config_options)?)?;
         if self.kind == WindowKind::Session {
             let gap = after.first().ok_or_else(|| plan("session_window needs a gap"))?;
             let gaps = Gaps::of(gap, rows)?;
@@ -284,14 +285,17 @@ impl ScalarUDFImpl for WindowFunction {
 }
 
 /// The times of a timestamp column, of a date or text, or of windows.
-fn times(column: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+fn times(column: &ArrayRef, zone: &Zone) -> Result<TimestampMicrosecondArray> {
     let column = match column.data_type() {
         DataType::Struct(_) => window_times(column)?,
         _ => Arc::clone(column),
     };
     let wanted = time_type(column.data_type())?;
-    let column =
-        if column.data_type() == &wanted { column } else { cast_array(&column, &wanted, false)? };
+    let column = if column.data_type() == &wanted {
+        column
+    } else {
+        cast_array(&column, &wanted, false, zone)?
+    };
     Ok(column.as_primitive::<TimestampMicrosecondType>().clone())
 }
 
@@ -361,7 +365,7 @@ impl Gaps {
                 }
             }
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                let texts = cast_array(column, &DataType::Utf8, false)?;
+                let texts = cast_array(column, &DataType::Utf8, false, &Zone::utc())?;
                 let mut known: HashMap<String, i64> = HashMap::new();
                 for text in texts.as_string::<i32>() {
                     let Some(text) = text else {

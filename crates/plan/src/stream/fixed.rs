@@ -7,14 +7,14 @@
 
 use super::BatchContext;
 use super::random::{RandomFunction, RandomKind, mix};
-use crate::failure;
+use crate::{failure, functions};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF, lit};
 use onefold_types::Result;
 use std::sync::Arc;
 
@@ -58,6 +58,17 @@ fn fix_call(expr: Expr, sites: &mut u32) -> PlanResult<Transformed<Expr>> {
     let name = call.func.name().to_lowercase();
     if call.args.is_empty() && TIME_FUNCTIONS.contains(&name.as_str()) {
         let data_type = call.func.return_type(&[])?;
+        let civil = match &data_type {
+            DataType::Date32 => Some("DATE"),
+            DataType::Timestamp(_, None) => Some("TIMESTAMP_NTZ"),
+            _ => None,
+        };
+        // What clocks and calendars show then is the session's zone's matter.
+        if let (Some(civil), Some(cast)) = (civil, functions::own("cast")) {
+            let instant = crate::schema::timestamp();
+            let instant = parameter(format!("{TIME}:{instant}"), instant);
+            return Ok(Transformed::yes(cast.call(vec![instant, lit(civil)])));
+        }
         return Ok(Transformed::yes(parameter(format!("{TIME}:{data_type}"), data_type)));
     }
     if name == "shuffle" && call.args.len() == 1 {

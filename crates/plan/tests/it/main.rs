@@ -16,3 +16,4 @@ mod pipelines;
 mod stateful;
 mod streams;
 mod time_to_plan;
+mod zones;
