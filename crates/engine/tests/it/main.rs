@@ -11,6 +11,7 @@
 
 mod crashes;
 mod handles;
+mod known_faults;
 mod own_state;
 #[cfg(feature = "planted-bugs")]
 mod planted;

@@ -13,6 +13,7 @@ mod apart;
 mod golden_own_state;
 mod golden_state;
 mod object_store;
+mod places;
 mod readme;
 mod sparks_rules;
 
