@@ -73,13 +73,38 @@ pub async fn find(
             ));
         }
     };
-    if ["console", "noop", "memory"].contains(&format.as_str()) {
+    if FORGETFUL.contains(&format.as_str()) {
         return Err(Absent::NotKnown(format!("a {format} sink keeps nothing")));
     }
     let path = override_folder.or_else(|| text("path")).map(str::to_owned);
     let request = request(&format, path, recorded).map_err(Absent::Failed)?;
-    open(contents, &format, request, reach).await.map_err(Absent::Failed)
+    let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
+    open(contents, &format, request, (schema, reach)).await.map_err(Absent::Failed)
 }
+
+/// The further sinks of a checkpoint with their names, opened without changing them. Those that keep
+/// nothing are left out.
+///
+/// # Errors
+/// When one of them cannot be opened.
+pub async fn find_further(contents: &Contents, reach: &Reach) -> Result<Vec<(String, Found)>> {
+    let recorded = contents.definition().and_then(|it| it.get("furtherSinks"));
+    let mut further = Vec::new();
+    for sink in recorded.and_then(Value::as_array).into_iter().flatten() {
+        let text = |key: &str| sink.get(key).and_then(Value::as_str);
+        let (Some(name), Some(format)) = (text("name"), text("format")) else { continue };
+        if FORGETFUL.contains(&format) {
+            continue;
+        }
+        let request = request(format, text("path").map(str::to_owned), Some(sink))?;
+        let found = open(contents, format, request, (text("schema"), reach)).await?;
+        further.push((name.to_owned(), found));
+    }
+    Ok(further)
+}
+
+/// The sinks that keep nothing.
+const FORGETFUL: [&str; 3] = ["console", "noop", "memory"];
 
 fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Result<SinkRequest> {
     let spec = spec(format)?;
@@ -114,11 +139,9 @@ async fn open(
     contents: &Contents,
     format: &str,
     request: SinkRequest,
-    reach: &Reach,
+    (schema, reach): (Option<&str>, &Reach),
 ) -> Result<Found> {
-    let definition = contents.definition();
     let definition_of_sink = (spec(format)?.define)(request)?;
-    let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
     let schema = match schema {
         Some(text) => onefold_plan::schema::parse_schema(text)?,
         // The columns of another engine's output are not known, and not needed for its marks.
@@ -136,6 +159,7 @@ async fn open(
         // The widest bounds: what does not fit the checkpoint is for the caller to find.
         last_commit: None,
         last_intent: Some(BatchId(u64::MAX)),
+        follows: false,
         schema,
         clock: Arc::new(WallClock),
         conf,

@@ -23,19 +23,31 @@ pub fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             }
             Err(Absent::Failed(error)) => return Err(error.into()),
         };
-        Ok::<_, Failure>(compare(&contents, found.description, found.sink.as_ref()).await?)
+        let sink = found.sink.as_ref();
+        let mut comparison = compare(&contents, None, found.description, sink).await?;
+        for (name, found) in sink_lookup::find_further(&contents, &args.reach).await? {
+            let (description, sink) = (found.description, found.sink.as_ref());
+            let further = compare(&contents, Some(&name), description, sink).await?;
+            comparison.ok &= further.ok;
+            comparison.further.push(further);
+        }
+        Ok::<_, Failure>(comparison)
     })?;
     if args.json {
         terminal::json(&comparison);
     } else {
-        text(&comparison).iter().for_each(|row| terminal::line(row));
+        let all = std::iter::once(&comparison).chain(&comparison.further);
+        all.flat_map(text).for_each(|row| terminal::line(&row));
     }
     if comparison.ok { Ok(()) } else { Err(Failure::not_whole()) }
 }
 
 fn text(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![
-        format!("checkpoint      {}", comparison.checkpoint),
+        match &comparison.name {
+            None => format!("checkpoint      {}", comparison.checkpoint),
+            Some(name) => format!("of              {name}"),
+        },
         format!("sink            {}", comparison.sink),
     ];
     match (comparison.from_batch, comparison.last_commit) {

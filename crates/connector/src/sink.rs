@@ -91,6 +91,11 @@ pub struct SinkContext {
     pub last_commit: Option<BatchId>,
     /// The newest intent.
     pub last_intent: Option<BatchId>,
+    /// Whether another sink of the query decides its batches, so that this one publishes after it.
+    /// Then what an earlier driver staged for the newest intent may still be published, in its name
+    /// by this driver: `open` leaves it alone, and `publish` throws nothing away that is not known
+    /// to have lost.
+    pub follows: bool,
     /// The columns that will come.
     pub schema: SchemaRef,
     /// The time of day.
@@ -196,7 +201,8 @@ pub trait Sink: Debug + Send + Sync {
     ) -> Result<StagedOutput>;
 
     /// Makes the batch visible with its mark: one atomic act. Asks `fence` just before. If another
-    /// driver published the batch first, discards ours and returns the other's mark.
+    /// driver published the batch first, discards ours and returns the other's mark. In a sink that
+    /// follows, the attempt may be an earlier driver's, and published by it already or meanwhile.
     ///
     /// # Errors
     /// Unknown, when the outcome is not known: the caller opens anew and asks `last_mark`.

@@ -212,6 +212,7 @@ impl SinkDefinition for FileSinkDefinition {
             options: Arc::clone(&self.options),
             query: context.query,
             generation: context.generation,
+            follows: context.follows,
             time_zone,
             clock: context.clock,
             cleanup_delay_ms: i64::try_from(delay).unwrap_or(i64::MAX),
@@ -221,7 +222,10 @@ impl SinkDefinition for FileSinkDefinition {
             sink.check_entries().await?;
         }
         if !looks {
-            leftovers::clear(sink.store.as_ref(), sink.query, sink.generation, hidden).await?;
+            // In a sink that follows, what is staged for the newest intent may count.
+            let open = context.last_intent.filter(|_| context.follows);
+            leftovers::clear(sink.store.as_ref(), (sink.query, sink.generation), hidden, open)
+                .await?;
         }
         Ok(Arc::new(sink))
     }

@@ -18,6 +18,11 @@ pub static SETTINGS: &[OptionSpec] = &[
         "folder under which a query without checkpointLocation keeps its checkpoint",
     ),
     OptionSpec::new(
+        "onefold.state.ttl",
+        OptionKind::Duration,
+        "how long an operator without a bound of its own keeps a key that is not written any more",
+    ),
+    OptionSpec::new(
         "spark.sql.streaming.minBatchesToRetain",
         OptionKind::Count { min: 2, max: 1_000_000_000 },
         "batches whose logs are kept",

@@ -59,7 +59,10 @@ pub struct GuaranteeReport {
     pub logs: LogsGuarantee,
     /// The sink.
     pub sink: SinkGuarantee,
-    /// The weakest of the three, with the reason.
+    /// Sinks beside it, such as that of late rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub further_sinks: Vec<SinkGuarantee>,
+    /// The weakest of all, with the reason.
     pub whole: Delivery,
 }
 
@@ -90,6 +93,9 @@ pub struct LogsGuarantee {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SinkGuarantee {
+    /// Its name; the query's main sink has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The sink, as it describes itself.
     pub description: String,
     /// What it promises.
@@ -101,9 +107,16 @@ impl GuaranteeReport {
     /// Joins the promises of the parties: the whole is as weak as its weakest party, which is
     /// named.
     #[must_use]
-    pub fn new(sources: Vec<SourceGuarantee>, logs: LogsGuarantee, sink: SinkGuarantee) -> Self {
-        let whole = whole(&sources, &logs, &sink);
-        GuaranteeReport { sources, logs, sink, whole }
+    pub fn new(
+        sources: Vec<SourceGuarantee>,
+        logs: LogsGuarantee,
+        sink: SinkGuarantee,
+        further_sinks: Vec<SinkGuarantee>,
+    ) -> Self {
+        let weak = further_sinks.iter().find(|further| !further.delivery.exactly_once());
+        let weakest = weak.filter(|_| sink.delivery.exactly_once()).unwrap_or(&sink);
+        let whole = whole(&sources, &logs, weakest);
+        GuaranteeReport { sources, logs, sink, further_sinks, whole }
     }
 }
 
@@ -140,6 +153,11 @@ impl fmt::Display for GuaranteeReport {
         let kept = if self.logs.kept { "kept" } else { "temporary" };
         writeln!(f, "logs      {}  {kept}", self.logs.checkpoint)?;
         writeln!(f, "sink      {}  {}", self.sink.description, promise(&self.sink.delivery))?;
+        for further in &self.further_sinks {
+            let name = further.name.as_deref().unwrap_or("sink");
+            let promise = promise(&further.delivery);
+            writeln!(f, "{name:<9} {}  {promise}", further.description)?;
+        }
         write!(f, "whole     {}", promise(&self.whole))
     }
 }
@@ -179,7 +197,8 @@ mod tests {
         GuaranteeReport::new(
             vec![SourceGuarantee { id: "0".into(), description: "In[x]".into(), replay }],
             LogsGuarantee { checkpoint: "file:///c".into(), kept },
-            SinkGuarantee { description: "Out[y]".into(), delivery },
+            SinkGuarantee { name: None, description: "Out[y]".into(), delivery },
+            Vec::new(),
         )
     }
 

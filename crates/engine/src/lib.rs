@@ -58,8 +58,8 @@ pub use onefold_operators::{
     UserError, ValueState, Variables,
 };
 pub use progress::{
-    SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
-    iso_ms,
+    FurtherSinkProgress, SinkProgress, SourceProgress, StateOperatorProgress,
+    StreamingQueryProgress, WatermarkProgress, iso_ms,
 };
 pub use query::StreamingQuery;
 pub use reader::DataStreamReader;

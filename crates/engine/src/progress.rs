@@ -50,6 +50,9 @@ pub struct StreamingQueryProgress {
     pub sources: Vec<SourceProgress>,
     /// The sink.
     pub sink: SinkProgress,
+    /// What sinks beside the main one got, such as that of late rows. Not in Spark's progress.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_sinks: Vec<FurtherSinkProgress>,
     /// Values of `observe`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub observed_metrics: BTreeMap<String, Value>,
@@ -156,6 +159,20 @@ pub struct SinkProgress {
     /// The sink's own metrics: `rows` and `hash` of what was published.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, String>,
+}
+
+/// What a sink beside the main one got of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FurtherSinkProgress {
+    /// Its name in the query: `late rows`.
+    pub name: String,
+    /// The sink, as it describes itself.
+    pub description: String,
+    /// Rows published.
+    pub rows: u64,
+    /// Their content hash, in hexadecimal digits.
+    pub hash: String,
 }
 
 impl StreamingQueryProgress {

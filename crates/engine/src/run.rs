@@ -14,6 +14,7 @@ mod operators;
 mod phases;
 mod plan;
 mod report;
+pub(crate) mod sinks;
 mod stage;
 pub(crate) mod state;
 mod term;
@@ -170,9 +171,7 @@ impl Runner {
         if let Next::Plan { .. } = term.next {
             // A driver that died in recovery may have put files of the newest batch out of sight
             // just before another one published and committed it.
-            if let Some(published) = term.facts.mark.filter(|_| term.facts.sink_keeps_marks) {
-                term.sink.settle(&published).await?;
-            }
+            term.sinks.settle_last(&term.facts).await?;
             // The driver before may have died between its last commit and the release.
             batch::release(term, &term.last_ranges()).await;
         }
@@ -219,8 +218,8 @@ impl Runner {
                 self.run_again(term, batch).await?;
                 Ok(Did::OldBatch)
             }
-            Next::AdoptCommit { batch, published, commit } => {
-                self.adopt(term, batch, published, commit).await?;
+            Next::AdoptCommit { batch, published, unpublished, commit } => {
+                self.adopt(term, batch, (published, unpublished), *commit).await?;
                 Ok(Did::OldBatch)
             }
             Next::Stop(reason) => Err(stopped(term, &reason).await),

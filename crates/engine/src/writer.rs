@@ -8,17 +8,19 @@ use crate::observer::BatchObserver;
 use crate::query::StreamingQuery;
 use crate::reader::names;
 use crate::run::definition::{
-    CheckpointPlace, QueryDefinition, SinkRecord, explanation, guarantee,
+    CheckpointPlace, FurtherSink, LATE_ROWS, QueryDefinition, SinkRecord, explanation, guarantee,
 };
+use crate::run::sinks::no_late_rows;
 use crate::run::{folders, launch};
 use crate::session::Session;
 use crate::table_location;
 use crate::trigger::Trigger;
+use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_connector::{
     OptionKind, OptionSpec, Options, OutputMode, SinkDefinition, SinkRequest, SinkSpec,
 };
-use onefold_plan::stream::StreamingPlan;
+use onefold_plan::stream::{StreamingPlan, TtlOptions};
 use onefold_state::OperatorSpec;
 use onefold_types::{BatchId, Error, OptionMap, Result};
 use std::collections::BTreeMap;
@@ -40,7 +42,23 @@ pub static WRITER_OPTIONS: &[OptionSpec] = &[
         "refuses to start a query that is not exactly-once",
     )
     .default("false"),
+    OptionSpec::new(
+        "onefold.lateRows.path",
+        OptionKind::Text,
+        "folder of a second sink, which gets the rows that are dropped as late; its other options \
+         have the same prefix",
+    ),
+    OptionSpec::new(
+        "onefold.lateRows.format",
+        OptionKind::Text,
+        "the second sink, by name; parquet if only its path is given",
+    ),
 ];
+
+/// What options of the sink of late rows begin with.
+const LATE_PREFIX: &str = "onefold.lateRows.";
+/// What options of the time to live of one operator's state begin with; its name follows.
+const TTL_PREFIX: &str = "onefold.state.ttl.";
 
 static WRITER_TABLE: &[&[OptionSpec]] = &[WRITER_OPTIONS];
 static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
@@ -60,6 +78,8 @@ pub struct DataStreamWriter {
     sink: Option<Arc<dyn SinkDefinition>>,
     /// What Spark calls the sink of one's own, if it does.
     sink_name: Option<&'static str>,
+    /// A sink of one's own for late rows.
+    late_rows: Option<Arc<dyn SinkDefinition>>,
     observers: Vec<Arc<dyn BatchObserver>>,
     output_mode: OutputMode,
     options: OptionMap,
@@ -77,6 +97,7 @@ impl DataStreamWriter {
             format: None,
             sink: None,
             sink_name: None,
+            late_rows: None,
             observers: Vec::new(),
             output_mode: OutputMode::Append,
             options: OptionMap::new(),
@@ -111,6 +132,14 @@ impl DataStreamWriter {
         let session = self.session.clone();
         self.sink(Arc::new(ForeachBatch { session, function: Arc::new(function) }))
             .sink_called("foreachBatch")
+    }
+
+    /// A sink for the rows that operators drop as late, in place of the options `onefold.lateRows.…`:
+    /// it gets them in the same batch, exactly once.
+    #[must_use]
+    pub fn late_rows(mut self, definition: Arc<dyn SinkDefinition>) -> Self {
+        self.late_rows = Some(definition);
+        self
     }
 
     /// Says what Spark calls the sink of one's own: `foreachBatch` and `foreach` may run without a
@@ -245,8 +274,10 @@ impl DataStreamWriter {
             Location::Given(location) => (location.clone(), true),
             Location::Temporary => ("a temporary folder".to_owned(), false),
         };
-        folders::check(&described.plan, described.sink.as_ref(), kept.then_some(url.as_str()))?;
-        let report = guarantee(&described.plan, described.sink.as_ref(), &url, kept);
+        let sinks = (described.sink.as_ref(), described.further.as_slice());
+        folders::check(&described.plan, sinks, kept.then_some(url.as_str()))?;
+        let report = guarantee(&described.plan, sinks, &url, kept);
+        described.late_schema(&self.session)?;
         let operators = described.plan.operators(&self.session.inner.context.state())?;
         Ok(explanation(described.name.take(), &described.plan, &operators, report))
     }
@@ -269,7 +300,9 @@ impl DataStreamWriter {
             Location::Given(location) => Some(location),
             Location::Temporary => None,
         };
-        Ok((described.plan, described.sink, checkpoint))
+        let folders = described.further.iter().map(|further| further.sink.folder());
+        let folders = std::iter::once(described.sink.folder()).chain(folders).flatten().collect();
+        Ok(Folders { plan: described.plan, outputs: folders, checkpoint })
     }
 
     fn define(self) -> Result<QueryDefinition> {
@@ -278,6 +311,7 @@ impl DataStreamWriter {
         let observers = self.observers.clone();
         let mut described = self.described()?;
         let location = described.checkpoint_location(&session)?;
+        let late_schema = described.late_schema(&session)?;
         let checkpoint = open_checkpoint(&session, location, &described.conf)?;
         Ok(QueryDefinition {
             name: described.name.take(),
@@ -285,6 +319,8 @@ impl DataStreamWriter {
             observers,
             sink: described.sink,
             sink_record: described.record,
+            further_sinks: described.further,
+            late_schema,
             output_mode,
             trigger,
             conf: described.conf,
@@ -294,6 +330,8 @@ impl DataStreamWriter {
 
     /// Checks everything that needs no checkpoint.
     fn described(mut self) -> Result<Described> {
+        let late = self.options_below(LATE_PREFIX);
+        let ttl = self.options_below(TTL_PREFIX);
         let mut own = OptionMap::new();
         for name in WRITER_OPTIONS.iter().map(|row| row.name) {
             if let Some(value) = self.options.remove(name) {
@@ -304,10 +342,16 @@ impl DataStreamWriter {
         let name = self.query_name.take().or_else(|| own.text("queryName").map(str::to_owned));
         let conf = self.conf(&own)?;
         let path = own.text("path").map(str::to_owned);
-        let plan = Arc::new(StreamingPlan::new(self.plan.clone(), self.output_mode)?);
+        let further: Vec<FurtherSink> =
+            self.late_sink(late, name.as_deref())?.into_iter().collect();
+        let plan = match further.is_empty() {
+            true => StreamingPlan::new(self.plan.clone(), self.output_mode)?,
+            false => StreamingPlan::with_late_rows(self.plan.clone(), self.output_mode)?,
+        };
+        let plan = Arc::new(plan.with_ttl(&ttl_options(&conf, &ttl)?)?);
         let (sink, record) = self.define_sink(path, name.clone())?;
         let checkpoint = own.text("checkpointLocation").map(str::to_owned);
-        Ok(Described { name, plan, sink, record, conf, checkpoint })
+        Ok(Described { name, plan, sink, record, further, conf, checkpoint })
     }
 
     /// The session's settings with those that the query sets for itself.
@@ -366,10 +410,69 @@ impl DataStreamWriter {
         Ok(((spec.define)(request)?, record))
     }
 
+    /// Takes out the options whose names begin so, without that.
+    fn options_below(&mut self, prefix: &str) -> OptionMap {
+        let named = |name: &str| {
+            name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+        };
+        let names = self.options.iter().map(|(name, _)| name.to_owned());
+        let names: Vec<String> = names.filter(|name| named(name)).collect();
+        let mut below = OptionMap::new();
+        for name in names {
+            if let Some(value) = self.options.remove(&name) {
+                below.set(name.get(prefix.len()..).unwrap_or_default(), value);
+            }
+        }
+        below
+    }
+
+    /// The sink of late rows, if there is to be one.
+    fn late_sink(
+        &mut self,
+        mut options: OptionMap,
+        query_name: Option<&str>,
+    ) -> Result<Option<FurtherSink>> {
+        let name = LATE_ROWS.to_owned();
+        if let Some(sink) = self.late_rows.take() {
+            if !options.is_empty() {
+                return Err(Error::invalid(
+                    "a sink of one's own for late rows takes its options where it is made, not by \
+                     onefold.lateRows",
+                ));
+            }
+            return Ok(Some(FurtherSink { name, sink, record: SinkRecord::default() }));
+        }
+        if options.is_empty() {
+            return Ok(None);
+        }
+        let format = options.remove("format").unwrap_or_else(|| "parquet".to_owned());
+        let spec = self.known_sink(&format)?;
+        let path = options.remove("path");
+        let partition_by: Vec<String> = options
+            .remove("partitionBy")
+            .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
+            .unwrap_or_default();
+        let what = format!("sink `{}` of late rows", spec.name);
+        let options = Options::check(&what, spec.options, options)?;
+        let record = SinkRecord {
+            format: Some(spec.name.to_owned()),
+            path: path.clone(),
+            partition_by: partition_by.clone(),
+            options: shown_options(spec, &options),
+        };
+        let query_name = query_name.map(|name| format!("{name}_late_rows"));
+        let output_mode = OutputMode::Append;
+        let request = SinkRequest { options, path, partition_by, query_name, output_mode };
+        Ok(Some(FurtherSink { name, sink: (spec.define)(request)?, record }))
+    }
+
     fn sink_spec(&self) -> Result<&'static SinkSpec> {
-        let known = self.session.inner.connectors.sinks;
         // As in Spark, a query that names no format writes Parquet.
-        let format = self.format.as_deref().unwrap_or("parquet");
+        self.known_sink(self.format.as_deref().unwrap_or("parquet"))
+    }
+
+    fn known_sink(&self, format: &str) -> Result<&'static SinkSpec> {
+        let known = self.session.inner.connectors.sinks;
         known.iter().find(|spec| spec.name.eq_ignore_ascii_case(format)).copied().ok_or_else(|| {
             Error::invalid(format!(
                 "there is no sink `{format}`; there are {}",
@@ -379,8 +482,14 @@ impl DataStreamWriter {
     }
 }
 
-/// What a query reads, its sink, and the folder of its checkpoint.
-type Folders = (Arc<StreamingPlan>, Arc<dyn SinkDefinition>, Option<String>);
+/// What a query reads, and the folders that it writes.
+pub(crate) struct Folders {
+    pub(crate) plan: Arc<StreamingPlan>,
+    /// Those of its sinks.
+    pub(crate) outputs: Vec<String>,
+    /// That of its checkpoint, if it outlives the query.
+    pub(crate) checkpoint: Option<String>,
+}
 
 /// What needs no checkpoint of a query's definition.
 struct Described {
@@ -388,6 +497,7 @@ struct Described {
     plan: Arc<StreamingPlan>,
     sink: Arc<dyn SinkDefinition>,
     record: SinkRecord,
+    further: Vec<FurtherSink>,
     conf: Conf,
     checkpoint: Option<String>,
 }
@@ -399,6 +509,15 @@ enum Location {
 }
 
 impl Described {
+    /// The columns of late rows, if there is a sink for them.
+    fn late_schema(&self, session: &Session) -> Result<Option<SchemaRef>> {
+        if self.further.is_empty() {
+            return Ok(None);
+        }
+        let schema = self.plan.late_schema(&session.inner.context.state())?;
+        schema.ok_or_else(no_late_rows).map(Some)
+    }
+
     /// The option, else a folder below the session's setting, else a temporary folder for sinks
     /// whose output goes with the process.
     fn checkpoint_location(&self, session: &Session) -> Result<Location> {
@@ -417,6 +536,21 @@ impl Described {
             "the query has no checkpoint, without which a restart would deliver everything again;              set option checkpointLocation, or setting spark.sql.streaming.checkpointLocation",
         ))
     }
+}
+
+/// How long operators without a bound keep what is not written.
+fn ttl_options(conf: &Conf, by_label: &OptionMap) -> Result<TtlOptions> {
+    let ms = |text: &str| {
+        let ms = onefold_connector::options::parse_duration_ms(text);
+        ms.and_then(|ms| i64::try_from(ms).ok()).ok_or_else(|| {
+            Error::invalid(format!("onefold.state.ttl is `{text}`; it is a span of time, as 12h"))
+        })
+    };
+    let by_label = by_label.iter().map(|(label, text)| Ok((label.to_owned(), ms(text)?)));
+    Ok(TtlOptions {
+        all_ms: conf.text("onefold.state.ttl").map(ms).transpose()?,
+        by_label: by_label.collect::<Result<_>>()?,
+    })
 }
 
 fn open_checkpoint(session: &Session, location: Location, conf: &Conf) -> Result<CheckpointPlace> {

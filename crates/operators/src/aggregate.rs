@@ -146,8 +146,8 @@ impl StatefulAggregate {
         let late = context.late_ms.filter(|_| context.mode != EmitMode::Complete);
         if let (Some((expr, _)), Some(late_ms)) = (event_time, late) {
             let keys = key.iter().map(|(expr, _)| Arc::clone(expr)).collect();
-            let (expr, metrics) = (Arc::clone(expr), Arc::clone(&context.metrics));
-            input = LateFilter::over(input, expr, late_ms, metrics, Some(keys))?;
+            let of = (&context, input_schema.fields().len());
+            input = LateFilter::over(input, Arc::clone(expr), late_ms, of, Some(keys))?;
         }
         let (aggregates, filters) = (self.aggregates.clone(), self.filters.clone());
         let partial = partial(input, input_schema, key, aggregates, filters)?;

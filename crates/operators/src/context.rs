@@ -1,5 +1,6 @@
 //! What a stateful operator is given in a batch, and what it tells of it.
 
+use crate::late::LateOutlet;
 use datafusion::physical_plan::metrics::Time;
 use onefold_state::{BatchState, OperatorId};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct OperatorContext {
     pub mode: EmitMode,
     /// Where to count.
     pub metrics: Arc<OperatorMetrics>,
+    /// Where late rows go; `None` forgets them.
+    pub late_rows: Option<LateOutlet>,
 }
 
 /// What one operator did in one batch, summed over its partitions. Whole when the batch's plan has

@@ -62,6 +62,7 @@ use crate::OperatorContext;
 use crate::failure;
 use crate::grouped::Grouping;
 use crate::keys::{RowCodec, plain, state_schema};
+use crate::late::LateTap;
 use crate::unary::UnaryExec;
 use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -163,6 +164,7 @@ impl GroupsWithState {
     ) -> OwnResult<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(&input.schema()).map_err(failure::planning)?;
         let (keys, partitions) = (plan.grouping.exprs.clone(), context.state.partitions());
+        let input = LateTap::over(input, 0, plan.grouping.event_time.as_ref(), &context);
         let operator = run::GroupsOperator { plan: Arc::new(plan), context };
         let output = Arc::clone(&self.output);
         UnaryExec::over_key_groups(input, keys, partitions, output, Arc::new(operator))

@@ -91,6 +91,7 @@ impl Harness {
             batch_time_ms: self.batch_time_ms,
             mode: EmitMode::Append,
             metrics: Arc::clone(&self.metrics),
+            late_rows: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let plan = plan(context).map_err(crate::failure::external)?;

@@ -33,6 +33,7 @@ mod run;
 mod tests;
 
 use crate::OperatorContext;
+use crate::late::LateTap;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::JoinType;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -116,6 +117,8 @@ impl StreamJoin {
         context: OperatorContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = Arc::new(plan::JoinPlan::new(self)?);
+        let left = LateTap::over(left, 0, self.left.event_time.as_ref(), &context);
+        let right = LateTap::over(right, 1, self.right.event_time.as_ref(), &context);
         exec::StreamJoinExec::exchanged(plan, left, right, context)
     }
 }

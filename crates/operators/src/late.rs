@@ -1,6 +1,12 @@
 //! Drops late rows and counts them.
 
-use crate::context::OperatorMetrics;
+mod outlet;
+
+pub use outlet::{LateOutlet, LateReceiver, LateSender, LateShape, late_rows};
+
+pub(crate) use outlet::LateTap;
+
+use crate::context::{OperatorContext, OperatorMetrics};
 use crate::event_time::late;
 use crate::failure;
 use crate::keys::{RowCodec, evaluate};
@@ -27,6 +33,8 @@ struct Filter {
     watermark_ms: i64,
     metrics: Arc<OperatorMetrics>,
     groups: Option<LateGroups>,
+    /// Where the late rows go, and of how many first columns.
+    outlet: Option<(LateOutlet, usize)>,
 }
 
 /// Counts late groups, as Spark's aggregations do: they meet late rows behind a partial
@@ -40,15 +48,18 @@ struct LateGroups {
 }
 
 impl LateFilter {
-    /// Over an input; counts late groups by `groups` if given, else late rows.
+    /// Over an input whose first `width` columns are the operator's input; counts late groups by
+    /// `groups` if given, else late rows.
     pub(crate) fn over(
         input: Arc<dyn ExecutionPlan>,
         event_time: PhysicalExprRef,
         watermark_ms: i64,
-        metrics: Arc<OperatorMetrics>,
+        (context, width): (&OperatorContext, usize),
         groups: Option<Vec<PhysicalExprRef>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = input.schema();
+        let metrics = Arc::clone(&context.metrics);
+        let outlet = context.late_rows.clone().map(|outlet| (outlet, width));
         let groups = match groups {
             None => None,
             Some(keys) => {
@@ -57,22 +68,28 @@ impl LateFilter {
                 Some(LateGroups { keys, codec, seen: Mutex::default() })
             }
         };
-        let filter = Filter { event_time, watermark_ms, metrics, groups };
+        let filter = Filter { event_time, watermark_ms, metrics, groups, outlet };
         Ok(UnaryExec::over(input, schema, Arc::new(LateFilter(Arc::new(filter)))))
     }
 }
 
 impl Filter {
-    fn keep(&self, batch: RecordBatch) -> Result<RecordBatch> {
+    async fn keep(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let times = self.event_time.evaluate(&batch)?.into_array(batch.num_rows())?;
         let late = late(&times, self.watermark_ms)?;
         let count = late.true_count();
         if count == 0 {
             return Ok(batch);
         }
-        let as_in_spark = match &self.groups {
-            None => count,
-            Some(groups) => groups.add(&filter_record_batch(&batch, &late)?)?,
+        let wanted = self.groups.is_some() || self.outlet.is_some();
+        let dropped = wanted.then(|| filter_record_batch(&batch, &late)).transpose()?;
+        if let (Some((outlet, width)), Some(dropped)) = (&self.outlet, &dropped) {
+            let columns: Vec<usize> = (0..*width).collect();
+            outlet.send(0, &dropped.project(&columns)?).await?;
+        }
+        let as_in_spark = match (&self.groups, &dropped) {
+            (Some(groups), Some(dropped)) => groups.add(dropped)?,
+            _ => count,
         };
         self.metrics.late(count, as_in_spark);
         Ok(filter_record_batch(&batch, &not(&late)?)?)
@@ -104,7 +121,10 @@ impl Unary for LateFilter {
         _task: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let (schema, filter) = (input.schema(), Arc::clone(&self.0));
-        let kept = input.map(move |batch| filter.keep(batch?));
+        let kept = input.then(move |batch| {
+            let filter = Arc::clone(&filter);
+            async move { filter.keep(batch?).await }
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, kept)))
     }
 }

@@ -31,6 +31,7 @@ mod rows;
 mod session;
 mod sweep;
 mod transform;
+mod ttl;
 mod unary;
 mod watermark;
 
@@ -46,6 +47,7 @@ pub use groups::{
 };
 pub use join::{StateBound, StreamJoin, StreamJoinSide};
 pub use keys::{Keys, RowCodec, normalise};
+pub use late::{LateOutlet, LateReceiver, LateSender, LateShape, late_rows};
 pub use limit::GlobalLimit;
 pub use rows::Rows;
 pub use session::SessionAggregate;
@@ -54,4 +56,5 @@ pub use transform::{
     ProcessorContext, ProcessorRun, ProcessorState, StatefulProcessor, TimeMode,
     TransformWithState, ValueState, Variables,
 };
+pub use ttl::StateTtl;
 pub use watermark::WatermarkExec;

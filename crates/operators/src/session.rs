@@ -145,8 +145,8 @@ impl SessionAggregate {
         let mut input: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(opens, input)?);
         // Complete mode keeps everything, so nothing is ever late.
         if let Some(late_ms) = context.late_ms.filter(|_| context.mode != EmitMode::Complete) {
-            let (keys, metrics) = (columns(0).collect(), Arc::clone(&context.metrics));
-            input = LateFilter::over(input, end, late_ms, metrics, Some(keys))?;
+            let (keys, of) = (columns(0).collect(), (&context, input_schema.fields().len()));
+            input = LateFilter::over(input, end, late_ms, of, Some(keys))?;
         }
         let (aggregates, filters) = (self.aggregates.clone(), self.filters.clone());
         let partial = partial(input, input_schema, group, aggregates, filters)?;

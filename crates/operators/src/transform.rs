@@ -84,6 +84,7 @@ pub use variables::Variables;
 use crate::OperatorContext;
 use crate::failure;
 use crate::grouped::Grouping;
+use crate::late::LateTap;
 use crate::unary::UnaryExec;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -174,6 +175,7 @@ impl TransformWithState {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(&input.schema())?;
         let (keys, partitions) = (plan.grouping.exprs.clone(), context.state.partitions());
+        let input = LateTap::over(input, 0, plan.grouping.event_time.as_ref(), &context);
         let initial_keys = plan.initial.as_ref().map(|grouping| grouping.exprs.clone());
         let operator = Arc::new(run::TransformOperator { plan: Arc::new(plan), context });
         let output = Arc::clone(&self.output);

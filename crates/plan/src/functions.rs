@@ -15,7 +15,7 @@ mod dates;
 mod datetime;
 mod extremes;
 pub(crate) mod floats;
-mod json;
+pub(crate) mod json;
 mod operators;
 mod pattern;
 mod simple;

@@ -20,6 +20,7 @@ mod define;
 pub(crate) mod event_time;
 mod fixed;
 mod joins;
+mod late;
 mod nodes;
 mod physical;
 mod propagate;
@@ -27,6 +28,7 @@ mod random;
 mod seeded;
 mod stateful;
 mod table;
+mod ttl;
 mod user_state;
 mod windows;
 
@@ -48,10 +50,12 @@ pub use event_time::WATERMARK_DELAY;
 pub use onefold_operators::{
     GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupTimeout, StateChange,
 };
+pub use onefold_operators::{LateReceiver, LateSender, late_rows};
 pub(crate) use random::{RandomFunction, RandomKind};
 pub use table::{
     HIDDEN, StreamTable, hidden, is_streaming, visible_schema, without_hidden as shown,
 };
+pub use ttl::TtlOptions;
 pub use user_state::{GroupsOptions, TransformOptions, groups_with_state, transform_with_state};
 
 /// One source of a query.
@@ -98,6 +102,8 @@ pub struct BatchContext {
     pub watermark: BatchWatermark,
     /// The state that the batch works on; a query without operators with state needs none.
     pub state: Option<Arc<dyn BatchState>>,
+    /// Where rows go that operators drop as late; `None` forgets them.
+    pub late_rows: Option<LateSender>,
 }
 
 /// An operator with state in the plan of a batch.
@@ -145,6 +151,8 @@ pub struct StreamingPlan {
 struct Prepared {
     state: SessionState,
     optimised: LogicalPlan,
+    /// What late rows look like.
+    late: Option<late::LateColumns>,
 }
 
 impl StreamingPlan {
@@ -154,6 +162,19 @@ impl StreamingPlan {
     /// Invalid: the plan has no stream, has an operation that a stream cannot have, or does not
     /// go with the output mode.
     pub fn new(plan: LogicalPlan, mode: OutputMode) -> Result<Self> {
+        StreamingPlan::build(plan, mode, false)
+    }
+
+    /// As [`StreamingPlan::new`], of a query whose late rows go to a sink: they are whole, though
+    /// an operator may need only some of their columns.
+    ///
+    /// # Errors
+    /// As [`StreamingPlan::new`].
+    pub fn with_late_rows(plan: LogicalPlan, mode: OutputMode) -> Result<Self> {
+        StreamingPlan::build(plan, mode, true)
+    }
+
+    fn build(plan: LogicalPlan, mode: OutputMode, whole_rows: bool) -> Result<Self> {
         let plan = table::without_hidden(plan)?;
         let schema = plain_schema(plan.schema().as_arrow());
         let plan = windows::expand(plan).data().map_err(failure::planning)?;
@@ -162,7 +183,7 @@ impl StreamingPlan {
         let sources = table::sources(&plan)?;
         let plan = fixed::fix(plan)?;
         let (plan, stateful) = if stateful::concerned(&plan)? {
-            stateful::lower(plan, mode, &sources)?
+            stateful::lower(plan, mode, &sources, whole_rows)?
         } else {
             (plan, stateful::Stateful::default())
         };
@@ -198,7 +219,20 @@ impl StreamingPlan {
         }
         let optimised = &self.prepared(session)?.optimised;
         let filled = batch::filled(optimised.clone()).map_err(failure::planning)?;
-        physical::specs(&filled).map_err(failure::planning)
+        let mut specs = physical::specs(&filled).map_err(failure::planning)?;
+        for spec in &mut specs {
+            self.stateful.ttl().declare(spec);
+        }
+        Ok(specs)
+    }
+
+    /// The columns of rows that operators drop as late; `None` if no operator does. As with
+    /// [`StreamingPlan::instantiate`], the session's settings at the first call hold.
+    ///
+    /// # Errors
+    /// Invalid: the plan cannot be made.
+    pub fn late_schema(&self, session: &SessionState) -> Result<Option<SchemaRef>> {
+        Ok(self.prepared(session)?.late.as_ref().map(late::LateColumns::schema))
     }
 
     /// Whether a batch without new data has something to do: an operator waits for the watermark,
@@ -282,7 +316,8 @@ impl StreamingPlan {
             SessionStateBuilder::new_from_existing(session.clone()).with_config(config).build();
         let optimised = state.optimize(&self.plan).map_err(failure::planning)?;
         let optimised = joins::static_side_first(optimised).map_err(failure::planning)?;
-        Ok(Prepared { state, optimised })
+        let late = late::LateColumns::of(&optimised, self.mode).map_err(failure::planning)?;
+        Ok(Prepared { state, optimised, late })
     }
 }
 

@@ -14,4 +14,5 @@ pub mod invariants;
 pub mod record;
 pub mod recovery;
 pub mod retention;
+pub mod sinks;
 pub mod watermark;

@@ -13,4 +13,4 @@ pub use commit::Commit;
 pub use generation::GenerationRecord;
 pub use intent::{Intent, IntentVersion};
 pub use metadata::Metadata;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, SinkOutput};

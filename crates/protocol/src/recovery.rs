@@ -1,12 +1,14 @@
 //! What to do next, from what is found: a pure function.
 
+mod sinks;
 mod stop;
 
+pub use sinks::{Follower, took_part};
 pub use stop::StopReason;
 
 use crate::record::{Commit, Intent, Prepared};
 use crate::retention;
-use onefold_types::{BatchId, Mark, Published, QueryId};
+use onefold_types::{BatchId, Published, QueryId};
 
 /// What was found in the checkpoint and in the sink.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +33,10 @@ pub struct Facts {
     pub sink_keeps_marks: bool,
     /// The newest batch that the sink holds.
     pub mark: Option<Published>,
+    /// The name of the sink whose mark this is, where it is not the main one.
+    pub decider: Option<String>,
+    /// The other sinks that remember what they hold.
+    pub followers: Vec<Follower>,
     /// The prepared record that the sink's mark names, if there is one.
     pub prepared: Option<Prepared>,
     /// Whether the query has state or its sink cannot tell totals, so that adopting a published
@@ -71,17 +77,29 @@ pub enum Next {
         /// The batch to run.
         batch: BatchId,
     },
-    /// The batch is published: write its commit, compute nothing.
+    /// The batch is decided: publish what further sinks lack of it, write its commit, compute
+    /// nothing.
     AdoptCommit {
         /// The batch.
         batch: BatchId,
         /// The mark found.
         published: Published,
+        /// What its driver staged and did not come to publish.
+        unpublished: Vec<Unpublished>,
         /// The commit to write.
-        commit: Commit,
+        commit: Box<Commit>,
     },
     /// Something does not fit: stop and say so.
     Stop(StopReason),
+}
+
+/// What a driver staged for a further sink of a batch that is decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unpublished {
+    /// The sink's name in the query.
+    pub name: String,
+    /// The staged output, as the prepared record says.
+    pub outputs: serde_json::Value,
 }
 
 impl Facts {
@@ -117,7 +135,8 @@ fn decided(facts: &Facts) -> Result<Next, StopReason> {
     let last_intent = facts.intent_ids.last().copied();
     let last_commit = facts.commit_ids.last().copied();
     check_logs(facts, last_intent, last_commit)?;
-    check_mark(facts, last_intent, last_commit)?;
+    check_mark(facts, last_intent)?;
+    sinks::check(facts, last_intent)?;
     let Some(newest) = last_intent else {
         return Ok(Next::Plan { batch: BatchId::FIRST });
     };
@@ -191,30 +210,17 @@ fn check_logs(
 }
 
 /// The sink against the logs: `last commit ≤ mark ≤ last intent`, and the mark is this query's.
-fn check_mark(
-    facts: &Facts,
-    last_intent: Option<BatchId>,
-    last_commit: Option<BatchId>,
-) -> Result<(), StopReason> {
+fn check_mark(facts: &Facts, last_intent: Option<BatchId>) -> Result<(), StopReason> {
     if !facts.sink_keeps_marks {
         return Ok(());
     }
-    let mark: Option<Mark> = facts.mark.map(|published| published.mark);
-    if let Some(mark) = mark {
-        let foreign = facts.query.zip(mark.query).is_some_and(|(ours, theirs)| ours != theirs);
-        if foreign {
-            return Err(StopReason::ForeignMark { mark });
-        }
-        if last_intent.is_none_or(|newest| mark.batch > newest) {
-            return Err(StopReason::SinkAhead { mark, last_intent });
-        }
-    }
-    match last_commit {
-        Some(commit) if mark.is_none_or(|mark| mark.batch < commit) => {
-            Err(StopReason::SinkBehind { mark, last_commit: commit })
-        }
-        _ => Ok(()),
-    }
+    let name = facts.decider.as_deref();
+    sinks::check_owner(facts, facts.mark, last_intent)
+        .and_then(|()| sinks::check_joined(facts, name, facts.mark))
+        .map_err(|reason| match name {
+            Some(name) => StopReason::InSink { name: name.to_owned(), reason: Box::new(reason) },
+            None => reason,
+        })
 }
 
 /// The commit of a batch that is published already: nothing is computed.
@@ -229,7 +235,9 @@ fn adopt(facts: &Facts, batch: BatchId, published: Published) -> Result<Next, St
     if facts.state != StateFacts::None && stateless && !facts.state_dropped {
         return Err(StopReason::StateMissing { batch });
     }
+    let (unpublished, sinks) = sinks::follow(facts, batch, published.mark.generation, prepared)?;
     let version = facts.last_commit.as_ref().map_or(1, |commit| commit.version);
+    let of_main = published.totals.filter(|_| facts.decider.is_none());
     let commit = Commit {
         version,
         next_batch_watermark_ms: match prepared {
@@ -238,10 +246,11 @@ fn adopt(facts: &Facts, batch: BatchId, published: Published) -> Result<Next, St
         },
         state_unique_ids: (version == 2).then(|| "{}".to_owned()),
         generation: published.mark.generation,
-        totals: published.totals.or(prepared.map(|record| record.totals)),
+        totals: of_main.or(prepared.map(|record| record.totals)),
         watermarks: prepared.map(|record| record.watermarks.clone()).unwrap_or_default(),
+        sinks,
     };
-    Ok(Next::AdoptCommit { batch, published, commit })
+    Ok(Next::AdoptCommit { batch, published, unpublished, commit: Box::new(commit) })
 }
 
 /// A query without state carries its watermark on unchanged.

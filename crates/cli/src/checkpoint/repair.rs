@@ -2,7 +2,7 @@
 
 use crate::args::RepairArgs;
 use crate::exit::Failure;
-use crate::sink_lookup::{self, Absent};
+use crate::sink_lookup::{self, Absent, Found};
 use crate::table::grouped;
 use crate::terminal;
 use crate::time::WallClock;
@@ -26,6 +26,9 @@ struct Report {
     rebuilt: Vec<Entry>,
     /// Batches whose entry is lost and stays so.
     left: Vec<Left>,
+    /// The same of the query's further sinks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    further: Vec<Report>,
 }
 
 /// A batch whose entry can be made again.
@@ -57,10 +60,16 @@ pub fn repair(args: &RepairArgs) -> Result<(), Failure> {
     if args.json {
         terminal::json(&report);
     } else {
-        text(&report).iter().for_each(|row| terminal::line(row));
+        let all = std::iter::once(&report).chain(&report.further);
+        all.flat_map(text).for_each(|row| terminal::line(&row));
     }
-    let whole = report.left.is_empty() && (report.applied || report.rebuilt.is_empty());
-    if whole { Ok(()) } else { Err(Failure::not_whole()) }
+    let whole =
+        |report: &Report| report.left.is_empty() && (report.applied || report.rebuilt.is_empty());
+    if whole(&report) && report.further.iter().all(whole) {
+        Ok(())
+    } else {
+        Err(Failure::not_whole())
+    }
 }
 
 async fn do_repair(args: &RepairArgs, store: &Arc<dyn Store>) -> Result<Report, Failure> {
@@ -76,6 +85,20 @@ async fn do_repair(args: &RepairArgs, store: &Arc<dyn Store>) -> Result<Report, 
         // A query that runs now, or thinks so, must not write to the manifest meanwhile.
         take_generation(store, &contents, WallClock.now_ms(), "checkpoint repair").await?;
     }
+    let further = sink_lookup::find_further(&contents, &args.reach).await?;
+    let mut report = repair_sink(args, &contents, None, found).await?;
+    for (name, found) in further {
+        report.further.push(repair_sink(args, &contents, Some(&name), found).await?);
+    }
+    Ok(report)
+}
+
+async fn repair_sink(
+    args: &RepairArgs,
+    contents: &Contents,
+    name: Option<&str>,
+    found: Found,
+) -> Result<Report, Failure> {
     let batches = contents.commit_ids.last().map_or(0, |last| last.0 + 1);
     let mut report = Report {
         checkpoint: contents.url.clone(),
@@ -84,9 +107,10 @@ async fn do_repair(args: &RepairArgs, store: &Arc<dyn Store>) -> Result<Report, 
         batches,
         rebuilt: Vec::new(),
         left: Vec::new(),
+        further: Vec::new(),
     };
     for batch in (0..batches).map(BatchId) {
-        let committed = committed(&contents, batch);
+        let committed = committed(contents, name, batch);
         let proven = committed.is_some();
         let taken = proven || args.unproven;
         match found.sink.rebuild(&LostMark { batch, committed }, args.apply && taken).await {
@@ -110,9 +134,17 @@ async fn do_repair(args: &RepairArgs, store: &Arc<dyn Store>) -> Result<Report, 
 }
 
 /// Who published a batch and what, where its commit still tells.
-fn committed(contents: &Contents, batch: BatchId) -> Option<(Generation, Totals)> {
+fn committed(
+    contents: &Contents,
+    name: Option<&str>,
+    batch: BatchId,
+) -> Option<(Generation, Totals)> {
     let commit = contents.commits.get(&batch)?.ok()?;
-    Some((commit.generation?, commit.totals?))
+    let totals = match name {
+        None => commit.totals,
+        Some(name) => commit.sinks.get(name).copied(),
+    };
+    Some((commit.generation?, totals?))
 }
 
 fn text(report: &Report) -> Vec<String> {

@@ -23,6 +23,9 @@ struct Report {
     applied: bool,
     plan: RewindPlan,
     sink: Option<SinkRewind>,
+    /// What goes from the folders of further sinks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    further: Vec<SinkRewind>,
     /// Where what was removed is kept, below the checkpoint and below the sink's folder.
     kept_in: Option<String>,
 }
@@ -57,23 +60,35 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
         _ => sink_folder(args, &contents, &plan).await?,
     };
     let mut sink = plan_sink(folder.as_deref(), &contents, &plan).await?;
-    if let Some(sink) = sink.as_ref().filter(|sink| later == LaterMarks::Refuse && sink.seen() > 0)
+    let folders = match later {
+        LaterMarks::Leave => Vec::new(),
+        _ => further_folders(args, &contents).await?,
+    };
+    let mut further = plan_further(&folders, &contents, &plan).await?;
+    if let Some(sink) =
+        sink.iter().chain(&further).find(|it| later == LaterMarks::Refuse && it.seen() > 0)
     {
         return Err(Failure::usage(later_files(sink, to_batch)));
     }
     let mut kept_in = None;
-    if args.apply && !(plan.files.is_empty() && sink.is_none()) {
+    if args.apply && !(plan.files.is_empty() && sink.is_none() && further.is_empty()) {
         let now_ms = WallClock.now_ms();
         let generation = take_generation(store, &contents, now_ms, "checkpoint rewind").await?;
         // A driver that lived until now may have gone on while the sink was looked at.
         sink = plan_sink(folder.as_deref(), &contents, &plan).await?;
+        further = plan_further(&folders, &contents, &plan).await?;
         apply_rewind(store.as_ref(), &plan, generation).await?;
         if let (Some(folder), Some(sink)) = (&folder, &sink) {
             apply_sink_rewind(folder.as_ref(), sink, generation).await?;
         }
+        for plan in &further {
+            if let Some(folder) = folders.iter().find(|folder| folder.url() == plan.url) {
+                apply_sink_rewind(folder.as_ref(), plan, generation).await?;
+            }
+        }
         kept_in = Some(format!("_onefold/rewound/{generation}"));
     }
-    Ok(Report { checkpoint: contents.url, applied: args.apply, plan, sink, kept_in })
+    Ok(Report { checkpoint: contents.url, applied: args.apply, plan, sink, further, kept_in })
 }
 
 /// The sink's folder, if it has one. It must where the sink holds batches that are to go.
@@ -103,7 +118,7 @@ async fn plan_sink(
 ) -> Result<Option<SinkRewind>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
     let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
-    let sink = plan_sink_rewind(folder, query, plan.to_batch).await?;
+    let sink = plan_sink_rewind(folder, query, plan.to_batch, false).await?;
     if sink.is_none() && plan.sink_holds.is_some() {
         return Err(Failure::usage(format!(
             "{} holds no manifest, so it is not the folder of a file sink: only those can be \
@@ -112,6 +127,31 @@ async fn plan_sink(
         )));
     }
     Ok(sink.filter(|sink| !sink.is_empty()))
+}
+
+/// The folders of the query's further sinks.
+async fn further_folders(
+    args: &RewindArgs,
+    contents: &Contents,
+) -> Result<Vec<Arc<dyn Store>>, Failure> {
+    let found = sink_lookup::find_further(contents, &args.reach).await?;
+    let folders = found.into_iter().filter_map(|(_, found)| found.folder);
+    Ok(folders.map(|folder| open_store(&folder, &args.reach)).collect::<Result<_, _>>()?)
+}
+
+/// What goes from them.
+async fn plan_further(
+    folders: &[Arc<dyn Store>],
+    contents: &Contents,
+    plan: &RewindPlan,
+) -> Result<Vec<SinkRewind>, Failure> {
+    let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
+    let mut further = Vec::new();
+    for folder in folders {
+        further.extend(plan_sink_rewind(folder.as_ref(), query, plan.to_batch, true).await?);
+    }
+    further.retain(|sink| !sink.is_empty());
+    Ok(further)
 }
 
 fn later_files(sink: &SinkRewind, to_batch: BatchId) -> String {
@@ -137,7 +177,7 @@ fn text(report: &Report) -> Vec<String> {
         lines.push(format!("{verb:<10}  {batches} batches, {first} to {last}"));
     }
     lines.extend(plan.files.iter().map(|path| format!("{verb:<10}  {path}")));
-    if let Some(sink) = &report.sink {
+    for sink in report.sink.iter().chain(&report.further) {
         lines.push(format!("sink        {}", sink.url));
         let files = sink.data.iter().chain(&sink.entries);
         lines.extend(files.map(|path| format!("{verb:<10}  {path}")));

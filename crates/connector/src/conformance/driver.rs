@@ -260,6 +260,7 @@ fn context(
         generation,
         last_commit,
         last_intent,
+        follows: false,
         schema: schema(),
         clock: Arc::new(Noon),
         conf: BTreeMap::new(),

@@ -122,12 +122,12 @@ pub(crate) fn settled(
 
 /// At start: removes what dead or fenced drivers left in the manifest's folder, whose hidden files
 /// these are, and ends the uploads of drivers before this one, so that none can be completed any
-/// more.
+/// more; but not those of batch `open`, which this one may have to complete.
 pub(crate) async fn clear(
     store: &dyn Store,
-    query: QueryId,
-    generation: Generation,
+    (query, generation): (QueryId, Generation),
     in_manifest: Vec<String>,
+    open: Option<BatchId>,
 ) -> Result<()> {
     // Of others, a newer driver's must stay: this one may be fenced and not know it. A temporary
     // file that is taken from a living driver is written again by it. Hadoop's checksum files are
@@ -145,9 +145,12 @@ pub(crate) async fn clear(
     // The copy that gives a compact file its name is an upload without an owner; a living driver
     // whose copy ends so makes it again.
     let compact = |path: &str| path.starts_with(FOLDER) && path.ends_with(".compact");
+    let may_count =
+        |path: &str| open.is_some() && DataFile::parse(path).map(|file| file.batch) == open;
     let older = |path: &str| {
         compact(path)
-            || made_by(path).is_some_and(|(owner, made)| owner == query && made < generation)
+            || !may_count(path)
+                && made_by(path).is_some_and(|(owner, made)| owner == query && made < generation)
     };
     let ended = store.abort_uploads(&older).await?;
     if ended > 0 {

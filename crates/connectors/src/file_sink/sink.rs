@@ -31,6 +31,8 @@ pub(crate) struct FileSink {
     pub(super) options: Arc<FileOptions>,
     pub(super) query: QueryId,
     pub(super) generation: Generation,
+    /// Whether another sink decides the query's batches.
+    pub(super) follows: bool,
     pub(super) time_zone: String,
     pub(super) clock: Arc<dyn Clock>,
     /// How long a file of the manifest outlives the compact one that replaces it.
@@ -117,12 +119,17 @@ impl FileSink {
             totals = totals.plus(output.totals);
         }
         if files.is_empty() {
-            let folder = empty_folder(&self.encoding.columns.folders);
-            let empty = stage_empty(self.store.as_ref(), &self.encoding, attempt, &folder).await?;
+            let empty = self.stage_empty(attempt).await?;
             self.remember(attempt, std::slice::from_ref(&empty));
             files.push(empty);
         }
         Ok((files, totals))
+    }
+
+    /// A file without rows, for a mark needs a line.
+    async fn stage_empty(&self, attempt: &Attempt) -> Result<Staged> {
+        let folder = empty_folder(&self.encoding.columns.folders);
+        stage_empty(self.store.as_ref(), &self.encoding, attempt, &folder).await
     }
 
     /// Another driver published this batch first.
@@ -133,12 +140,17 @@ impl FileSink {
         theirs: &[Line],
     ) -> Result<Published> {
         self.share_to(attempt.batch);
+        let published = manifest::published(attempt.batch, theirs);
+        let mark = published.mark;
+        if mark.query == Some(attempt.query) && mark.generation == Some(attempt.generation) {
+            // The same output, published by another driver in this one's name.
+            return Ok(published);
+        }
         self.store.discard(staged).await?;
         self.state().staged.remove(attempt);
-        let published = manifest::published(attempt.batch, theirs);
-        match published.mark.query {
+        match mark.query {
             Some(query) if query != self.query => {
-                Err(super::ownership::foreign(self.store.url(), published.mark, self.query))
+                Err(super::ownership::foreign(self.store.url(), mark, self.query))
             }
             _ => Ok(published),
         }
@@ -149,11 +161,18 @@ impl FileSink {
     async fn or_fenced(&self, attempt: &Attempt, error: Error, fence: &dyn Fence) -> Error {
         match fence.check().await {
             Err(fenced) if fenced.kind() == ErrorKind::Fenced => {
-                // Garbage at most: the newer driver removes what stays.
-                let _ = self.discard_staged(attempt).await;
+                self.give_up(attempt).await;
                 fenced.because(error)
             }
             _ => error,
+        }
+    }
+
+    /// A fenced driver takes its own files away, where nobody else may publish them. Garbage at most:
+    /// the newer driver removes what stays.
+    async fn give_up(&self, attempt: &Attempt) {
+        if !self.follows {
+            let _ = self.discard_staged(attempt).await;
         }
     }
 
@@ -203,7 +222,12 @@ impl Sink for FileSink {
     ) -> Result<StagedOutput> {
         let limit = self.options.rows_per_file_max;
         let stager = Stager::new(self.store.as_ref(), &self.encoding, attempt, partition, limit);
-        let outcome = stager.run(rows, &self.time_zone).await?;
+        let mut outcome = stager.run(rows, &self.time_zone).await?;
+        if self.follows && partition == 0 && outcome.files.is_empty() {
+            // Another driver may have to publish this: the file for the mark is part of it, so that
+            // nobody stages one anew under a name that is taken already.
+            outcome.files.push(self.stage_empty(attempt).await?);
+        }
         self.remember(attempt, &outcome.files);
         let detail = serde_json::to_value(Detail { files: outcome.files })
             .map_err(|e| Error::internal("staged output cannot be noted").because(e))?;
@@ -219,8 +243,7 @@ impl Sink for FileSink {
         let (files, totals) = self.to_publish(attempt, outputs).await?;
         if let Err(error) = fence.check().await {
             if error.kind() == ErrorKind::Fenced {
-                // Garbage at most: the newer driver removes what stays.
-                let _ = self.discard_staged(attempt).await;
+                self.give_up(attempt).await;
             }
             return Err(error);
         }

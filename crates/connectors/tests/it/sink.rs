@@ -2,6 +2,7 @@
 
 mod conformance;
 mod faulty;
+mod follows;
 mod formats;
 mod golden;
 mod leftovers;

@@ -2,21 +2,21 @@
 
 use super::{commit_path, intent_path, prepared_path, read_record};
 use crate::evolution;
+use crate::run::sinks::Marks;
 use futures::{StreamExt, TryStreamExt, stream};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::{Facts, StateFacts, StopReason};
 use onefold_storage::Store;
-use onefold_types::{BatchId, Error, ErrorKind, OffsetRange, Published, QueryId, Result};
+use onefold_types::{BatchId, Error, ErrorKind, OffsetRange, QueryId, Result};
 
 /// Records that are read at the same time.
 const READS_AT_ONCE: usize = 16;
 
-/// What the sink says, and of whom it was asked.
-#[derive(Debug, Clone, Copy)]
+/// What the sinks say, and of whom they were asked.
+#[derive(Debug, Clone)]
 pub(crate) struct SinkFacts {
     pub(crate) query: QueryId,
-    pub(crate) keeps_marks: bool,
-    pub(crate) mark: Option<Published>,
+    pub(crate) marks: Marks,
     pub(crate) needs_prepared: bool,
     pub(crate) has_state: bool,
 }
@@ -38,10 +38,13 @@ impl Found {
 
     /// Adds what the sink says, and what the driver named by its mark prepared.
     pub(crate) async fn with_mark(mut self, store: &dyn Store, sink: SinkFacts) -> Result<Facts> {
-        let SinkFacts { query, keeps_marks, mark, needs_prepared, has_state } = sink;
+        let SinkFacts { query, marks, needs_prepared, has_state } = sink;
+        let Marks { keeps, decider, mark, followers } = marks;
         self.facts.query = Some(query);
-        self.facts.sink_keeps_marks = keeps_marks;
+        self.facts.sink_keeps_marks = keeps;
+        self.facts.decider = decider;
         self.facts.mark = mark;
+        self.facts.followers = followers;
         self.facts.needs_prepared = needs_prepared;
         if needs_prepared
             && let Some(published) = mark

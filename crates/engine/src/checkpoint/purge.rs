@@ -32,7 +32,7 @@ impl Retained {
 /// What one purge removes: everything before `keep_from`.
 pub(crate) struct Purge {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) sinks: Vec<Arc<dyn Sink>>,
     pub(crate) sources: Vec<Arc<dyn Source>>,
     pub(crate) gone_before: BatchId,
     pub(crate) keep_from: BatchId,
@@ -58,7 +58,10 @@ impl Purge {
         self.store.delete_all(&outcomes).await?;
         crash_point(CrashPoint::PurgeDuring);
         self.store.delete_all(&batches().map(intent_path).collect::<Vec<_>>()).await?;
-        self.sink.retain(self.keep_from).await
+        for sink in &self.sinks {
+            sink.retain(self.keep_from).await?;
+        }
+        Ok(())
     }
 }
 

@@ -228,7 +228,10 @@ fn forked(path: &str, bytes: Bytes, old: Option<QueryId>, new: QueryId) -> Bytes
     let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
     if path.starts_with("commits/") {
         return match Commit::parse(text) {
-            Ok(commit) => Bytes::from(Commit { totals: None, ..commit }.encode()),
+            Ok(commit) => {
+                let sinks = std::collections::BTreeMap::new();
+                Bytes::from(Commit { totals: None, sinks, ..commit }.encode())
+            }
             Err(_) => bytes,
         };
     }

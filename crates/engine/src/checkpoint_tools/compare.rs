@@ -2,6 +2,7 @@
 
 use super::contents::{Contents, Record};
 use onefold_connector::Sink;
+use onefold_protocol::record::Commit;
 use onefold_types::{BatchId, Published, Result, Totals};
 use serde::Serialize;
 
@@ -15,6 +16,9 @@ const REPAIR: &str =
 pub struct Comparison {
     /// The checkpoint.
     pub checkpoint: String,
+    /// The sink's name in the query; `None` for the main one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The sink, as it describes itself.
     pub sink: String,
     /// Whether all holds that could be compared, and nothing is missing.
@@ -36,6 +40,9 @@ pub struct Comparison {
     pub first_difference: Option<Difference>,
     /// How many batches differ.
     pub differing: u64,
+    /// The same of the query's further sinks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Comparison>,
 }
 
 /// A batch that could not be compared.
@@ -60,36 +67,60 @@ pub struct Difference {
     pub text: String,
 }
 
-/// Compares every commit that was read with what the sink holds.
+/// Compares every commit that was read with what a sink holds: the main one, or the further one of
+/// that name, of which batches count that it took part in.
 ///
 /// # Errors
 /// As the sink's `last_mark`. A batch that the sink cannot read is a difference, not an error.
 pub async fn compare(
     contents: &Contents,
+    name: Option<&str>,
     description: String,
     sink: &dyn Sink,
 ) -> Result<Comparison> {
     let mark = sink.last_mark().await?;
     let mut comparison = Comparison {
         checkpoint: contents.url.clone(),
+        name: name.map(str::to_owned),
         sink: description,
         ok: false,
-        from_batch: contents.commit_ids.first().copied(),
-        last_commit: contents.commit_ids.last().copied(),
+        from_batch: took_part(contents, name).next(),
+        last_commit: took_part(contents, name).last(),
         mark,
         equal: 0,
         rows: 0,
         not_comparable: Vec::new(),
         first_difference: None,
         differing: 0,
+        further: Vec::new(),
     };
     for (batch, record) in &contents.commits {
-        let outcome = compare_batch(*batch, record, sink).await;
+        if !in_commit(record, name) {
+            continue;
+        }
+        let outcome = compare_batch(*batch, record, name, sink).await;
         comparison.add(*batch, outcome);
     }
     comparison.compare_marks(contents);
     comparison.ok = comparison.first_difference.is_none();
     Ok(comparison)
+}
+
+/// Whether a sink took part in a batch; the main one does in all, also where the commit cannot say.
+fn in_commit(record: &Record<Commit>, name: Option<&str>) -> bool {
+    let commit = record.content.as_ref();
+    name.is_none_or(|name| commit.map_or(true, |commit| commit.sinks.contains_key(name)))
+}
+
+/// The committed batches that a sink took part in, ascending.
+fn took_part<'a>(
+    contents: &'a Contents,
+    name: Option<&'a str>,
+) -> impl Iterator<Item = BatchId> + 'a {
+    let known = move |batch: &BatchId| {
+        contents.commits.get(batch).map_or(name.is_none(), |record| in_commit(record, name))
+    };
+    contents.commit_ids.iter().copied().filter(known)
 }
 
 enum Outcome {
@@ -100,7 +131,8 @@ enum Outcome {
 
 async fn compare_batch(
     batch: BatchId,
-    record: &Record<onefold_protocol::record::Commit>,
+    record: &Record<Commit>,
+    name: Option<&str>,
     sink: &dyn Sink,
 ) -> Outcome {
     let commit = match &record.content {
@@ -110,7 +142,11 @@ async fn compare_batch(
             return Outcome::Differs { expected: None, found: None, text };
         }
     };
-    let Some(expected) = commit.totals else {
+    let expected = match name {
+        None => commit.totals,
+        Some(name) => commit.sinks.get(name).copied(),
+    };
+    let Some(expected) = expected else {
         return Outcome::Not(
             "its commit holds no totals: another engine committed it, or another query before a fork",
         );

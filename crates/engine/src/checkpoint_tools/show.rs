@@ -3,7 +3,7 @@
 use super::contents::{Contents, Layout, Record, SourceLog};
 use onefold_protocol::conf::FROZEN;
 use onefold_protocol::record::{Commit, Intent};
-use onefold_protocol::recovery::{self, Facts, Next, StateFacts};
+use onefold_protocol::recovery::{self, Facts, Follower, Next, StateFacts};
 use onefold_types::{BatchId, Published, QueryId, Totals};
 use serde::Serialize;
 use serde_json::Value;
@@ -112,6 +112,9 @@ pub struct Batch {
     /// What it put into the sink, where the commit says.
     #[serde(flatten)]
     pub totals: Option<Totals>,
+    /// What it put into further sinks, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sinks: BTreeMap<String, Totals>,
 }
 
 /// A range of one source.
@@ -310,6 +313,7 @@ fn batch(
         generation: intent.and_then(|intent| intent.generation).map(|generation| generation.0),
         sources: sources.unwrap_or_default(),
         totals: commit.and_then(|commit| commit.totals),
+        sinks: commit.map(|commit| commit.sinks.clone()).unwrap_or_default(),
     }
 }
 
@@ -430,6 +434,8 @@ fn decide(contents: &Contents, mark: Option<Published>) -> Next {
         last_intent: intents.next().and_then(Record::ok).cloned(),
         intent_before: intents.next().and_then(Record::ok).cloned(),
         last_commit: contents.commits.values().next_back().and_then(Record::ok).cloned(),
+        decider: None,
+        followers: followers(contents),
         mark,
         prepared,
         // A query that leaves such records needs them.
@@ -440,6 +446,23 @@ fn decide(contents: &Contents, mark: Option<Published>) -> Next {
         batches_retained: None,
     };
     recovery::decide(&facts)
+}
+
+/// Further sinks as the checkpoint knows them. They are not asked: it is taken that they hold what
+/// is committed.
+fn followers(contents: &Contents) -> Vec<Follower> {
+    let last = contents.commits.values().next_back().and_then(Record::ok);
+    let further = contents.definition().and_then(|it| it.get("furtherSinks"));
+    let further = further.and_then(Value::as_array).into_iter().flatten();
+    let text = |sink: &Value, key: &str| sink.get(key).and_then(Value::as_str).map(str::to_owned);
+    further
+        .filter_map(|sink| {
+            let (name, description) = (text(sink, "name")?, text(sink, "description")?);
+            let took_part = recovery::took_part(last, &name);
+            let newest = contents.commit_ids.last().filter(|_| took_part);
+            Some(Follower { name, description, mark: newest.map(|batch| published(*batch)) })
+        })
+        .collect()
 }
 
 /// Whether the query has state is known only by what it left.
@@ -462,6 +485,15 @@ fn described(next: Next) -> Restart {
             act: "runAgain",
             batch: Some(batch),
             text: format!("would run batch {batch} again over the same ranges"),
+        },
+        Next::AdoptCommit { batch, unpublished, .. } if !unpublished.is_empty() => Restart {
+            act: "adoptCommit",
+            batch: Some(batch),
+            text: format!(
+                "would publish what is staged for {}, unless that is done, write commit {batch} and \
+                 compute nothing: the sink holds it",
+                unpublished.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ")
+            ),
         },
         Next::AdoptCommit { batch, .. } => Restart {
             act: "adoptCommit",

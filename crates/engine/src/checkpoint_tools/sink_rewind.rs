@@ -48,7 +48,8 @@ impl SinkRewind {
 
 /// Reads the manifest and the names of all files, and decides what goes: the entries of batches
 /// after `to_batch`, the files that they name, and files of `query` whose names tell such a batch.
-/// `None` if it is no file sink's folder: it has neither a manifest nor files of the query.
+/// `None` if it is no file sink's folder: it has neither a manifest nor files of the query. A sink that
+/// `joins_later` need not have the query's first batches.
 ///
 /// # Errors
 /// Corrupt: the manifest is lost, or an entry cannot be read; Invalid: what must stay stands only
@@ -57,6 +58,7 @@ pub async fn plan_sink_rewind(
     store: &dyn Store,
     query: Option<QueryId>,
     to_batch: BatchId,
+    joins_later: bool,
 ) -> Result<Option<SinkRewind>> {
     let mut entries: BTreeMap<(u64, bool), String> = BTreeMap::new();
     for entry in store.list(MANIFEST).await? {
@@ -78,7 +80,10 @@ pub async fn plan_sink_rewind(
     let (stay, go): (Vec<_>, Vec<_>) =
         entries.into_iter().partition(|((number, _), _)| *number <= to_batch.0);
     if !go.is_empty() {
-        check_complete(&stay, go.iter().any(|((_, compact), _)| *compact), to_batch, store.url())?;
+        let compact_goes = go.iter().any(|((_, compact), _)| *compact);
+        let joined =
+            joins_later.then(|| stay.iter().chain(&go).map(|((number, _), _)| *number).min());
+        check_complete(&stay, compact_goes, (joined.flatten(), to_batch), store.url())?;
     }
     let mut gone = files_of(store, &go).await?;
     gone.extend(own.into_iter().filter(|(_, batch)| *batch > to_batch).map(|(path, _)| path));
@@ -131,12 +136,12 @@ type ManifestEntry = ((u64, bool), String);
 fn check_complete(
     stay: &[ManifestEntry],
     compact_goes: bool,
-    to_batch: BatchId,
+    (joined, to_batch): (Option<u64>, BatchId),
     url: &str,
 ) -> Result<()> {
     let numbers: BTreeSet<u64> = stay.iter().map(|((number, _), _)| *number).collect();
     let compact = stay.iter().rev().find(|((_, compact), _)| *compact).map(|((n, _), _)| *n);
-    let first = compact.unwrap_or(0);
+    let first = compact.or(joined).unwrap_or(0);
     match (first..=to_batch.0).find(|number| !numbers.contains(number)) {
         None => Ok(()),
         Some(missing) if !compact_goes => Err(Error::corrupt(format!(
@@ -249,11 +254,11 @@ mod tests {
     fn what_stays_must_be_told_by_what_stays() {
         let entry = |number, compact| ((number, compact), String::new());
         let stay = [entry(9, true), entry(10, false), entry(11, false)];
-        assert!(check_complete(&stay, true, BatchId(11), "u").is_ok());
-        assert!(check_complete(&stay, true, BatchId(12), "u").is_err());
-        let compacted = check_complete(&stay[1..], true, BatchId(11), "u").unwrap_err();
+        assert!(check_complete(&stay, true, (None, BatchId(11)), "u").is_ok());
+        assert!(check_complete(&stay, true, (None, BatchId(12)), "u").is_err());
+        let compacted = check_complete(&stay[1..], true, (None, BatchId(11)), "u").unwrap_err();
         assert!(compacted.to_string().contains("compacted"), "{compacted}");
-        let lost = check_complete(&stay[1..], false, BatchId(11), "u").unwrap_err();
+        let lost = check_complete(&stay[1..], false, (None, BatchId(11)), "u").unwrap_err();
         assert!(lost.to_string().contains("checkpoint repair"), "{lost}");
     }
 
@@ -313,7 +318,7 @@ mod tests {
     }
 
     async fn planned(store: &dyn Store, to_batch: u64) -> Result<Option<SinkRewind>> {
-        plan_sink_rewind(store, Some(QUERY.parse().unwrap()), BatchId(to_batch)).await
+        plan_sink_rewind(store, Some(QUERY.parse().unwrap()), BatchId(to_batch), false).await
     }
 
     #[tokio::test]

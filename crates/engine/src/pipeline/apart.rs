@@ -1,7 +1,7 @@
 //! Whether the tables of a pipeline keep out of each other's folders.
 
 use crate::run::folders::{self, Written};
-use crate::writer::{DataStreamWriter, OUTPUT_OF_PROCESS};
+use crate::writer::{DataStreamWriter, Folders, OUTPUT_OF_PROCESS};
 use onefold_connector::Overlap;
 use onefold_plan::pipeline::StreamingTable;
 use onefold_storage::Place as Folder;
@@ -23,11 +23,12 @@ pub(super) fn check(tables: &[(&StreamingTable, DataStreamWriter)]) -> Result<()
     let mut plans = Vec::with_capacity(tables.len());
     for (table, writer) in tables {
         let of_table = |error: Error| at(table, &error.chain(), error.kind());
-        let (plan, sink, checkpoint) = writer.folders().map_err(of_table)?;
-        folders::check(&plan, sink.as_ref(), checkpoint.as_deref()).map_err(of_table)?;
-        let output = sink.folder().map(|folder| (Written::Output, folder));
+        let Folders { plan, outputs, checkpoint } = writer.folders().map_err(of_table)?;
+        let written = outputs.clone().into_iter();
+        folders::check_folders(&plan, written, checkpoint.as_deref()).map_err(of_table)?;
+        let output = outputs.into_iter().map(|folder| (Written::Output, folder));
         let checkpoint = checkpoint.map(|folder| (Written::Checkpoint, folder));
-        let written = output.into_iter().chain(checkpoint);
+        let written = output.chain(checkpoint);
         let written = written.map(|(what, folder)| Ok((what, Folder::find(&folder)?)));
         known.push(Table { table, written: written.collect::<Result<_>>()? });
         plans.push((*table, plan));

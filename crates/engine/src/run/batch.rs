@@ -5,22 +5,23 @@ use super::halt::{Halt, unless_stopped};
 use super::operators::{event_time, sightings, state_operators, watermarks};
 use super::phases::{Phase, Phases};
 use super::report::{Report, counts_rows, progress};
-use super::stage::{AllRead, stage_all};
+use super::sinks::{Outcome, Publication};
+use super::stage::{AllRead, stage_all, stage_late};
 use super::term::{Term, needs_prepared};
 use super::watermark;
 use crate::checkpoint::{self, Purge};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{Attempt, Fence, Source, StagedOutput};
 use onefold_operators::EventTimeStats;
-use onefold_plan::stream::{BatchContext, BatchPlan, OperatorInBatch};
-use onefold_protocol::record::{Commit, Prepared};
-use onefold_protocol::recovery::Next;
+use onefold_plan::stream::{BatchContext, BatchPlan, LateReceiver, OperatorInBatch, late_rows};
+use onefold_protocol::record::{Commit, Prepared, SinkOutput};
+use onefold_protocol::recovery::{Next, Unpublished};
 use onefold_protocol::retention::keep_from;
 use onefold_protocol::watermark::Watermarks;
 use onefold_state::{BatchState, StateBatch, StateRef};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::planted::{Bug, planted};
-use onefold_types::{BatchId, Error, ErrorKind, Offset, OffsetRange, Published, Result, Totals};
+use onefold_types::{BatchId, Error, Offset, OffsetRange, Published, Result, Totals};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub(super) struct Work {
 
 /// What a batch computed.
 pub(super) struct Computed {
-    pub(super) outputs: Vec<StagedOutput>,
+    /// What was staged, for each sink by its place.
+    pub(super) outputs: Vec<Vec<StagedOutput>>,
     did: Did,
     /// The watermarks once the batch is over.
     after: Watermarks,
@@ -61,7 +63,7 @@ impl Runner {
         let phases = Phases::new(Arc::clone(&self.around.timer));
         self.around.query.say("Running the last batch again", true);
         self.around.query.set_data_available(true);
-        term.sink.conceal(batch).await?;
+        term.sinks.conceal(batch).await?;
         crash_point(CrashPoint::RecoveryDiscarded);
         let mut ranges = term.last_ranges();
         if planted(Bug::RangeChosenAgain) {
@@ -76,27 +78,31 @@ impl Runner {
         self.run_batch(term, work).await
     }
 
-    /// Writes the commit of a batch that is published already; computes nothing.
+    /// Writes the commit of a batch that is decided already, once further sinks have what they lack
+    /// of it; computes nothing.
     pub(super) async fn adopt(
         &self,
         term: &mut Term,
         batch: BatchId,
-        published: Published,
+        (published, unpublished): (Published, Vec<Unpublished>),
         commit: Commit,
     ) -> Result<(), Halt> {
         let phases = Phases::new(Arc::clone(&self.around.timer));
         self.around.query.say("Committing the last batch", true);
         let ranges = term.last_ranges();
         let work = Work { batch, ranges, timestamp_ms: 0, latest: Vec::new(), phases };
-        self.commit_with(term, work, published, commit, (Did::default(), None)).await
+        let fence = Arc::clone(&term.driver.fence);
+        let finished = term.sinks.finish(&published, unpublished, &term.facts, fence.as_ref());
+        let mut publication = finished.await?;
+        publication.main.totals = commit.totals;
+        self.commit_with(term, work, publication, commit, (Did::default(), None)).await
     }
 
     /// S3 to S9 of an intended batch.
     pub(super) async fn run_batch(&self, term: &mut Term, mut work: Work) -> Result<(), Halt> {
         let mut computed = self.compute(term, &mut work).await?;
         if planted(Bug::CommitBeforePublish) {
-            let totals = total(&computed.outputs);
-            let commit = commit_record(term, Some(totals), &computed.after);
+            let commit = commit_record(term, &totals(&computed.outputs), &computed.after);
             checkpoint::create_commit(term.store.as_ref(), work.batch, &commit).await?;
         }
         let published = self.publish(term, &mut work, &mut computed).await?;
@@ -111,14 +117,8 @@ impl Runner {
             observer.begin();
         }
         let computed = unless_stopped(&self.around.query, self.compute_all(term, work)).await;
-        if computed.is_err()
-            && let Err(error) = term.sink.discard(&self.attempt(term, work.batch)).await
-        {
-            tracing::warn!(
-                "what batch {} staged is left behind until the next start: {}",
-                work.batch,
-                error.chain()
-            );
+        if computed.is_err() {
+            term.sinks.discard(&self.attempt(term, work.batch)).await;
         }
         computed
     }
@@ -136,20 +136,24 @@ impl Runner {
             Some(state) => Some(state.store.begin(work.batch)?),
             None => None,
         };
+        let definition = &self.around.definition;
+        let late = definition.late_schema.as_ref().map(|_| late_rows());
+        let (late_to, late) = late.unzip();
         let context = BatchContext {
             query: self.around.query.id,
             batch: work.batch,
             timestamp_ms: work.timestamp_ms,
             watermark: term.batch_watermark(),
             state: state.clone().map(|state| state as Arc<dyn BatchState>),
+            late_rows: late_to,
         };
-        let definition = &self.around.definition;
         let planned = definition.plan.instantiate(&self.around.state, &reads, &context).await?;
         work.phases.lap(Phase::QueryPlanning);
         let reading: i64 = term.sources.iter().map(|it| it.source.take_spent_ms()).sum();
         work.phases.shift(Phase::QueryPlanning, Phase::GetBatch, reading);
         self.around.query.set_physical_plan(Arc::clone(&planned.plan));
-        let (outputs, state_ref) = self.stage(term, work, &planned, state.as_deref()).await?;
+        let state_of_batch = state.as_deref();
+        let (outputs, state_ref) = self.stage(term, work, (&planned, late), state_of_batch).await?;
         let state_ms = state_ref.as_ref().map_or(0, |(_, ms)| *ms);
         let state_ref = state_ref.map(|(reference, _)| reference);
         crash_point(CrashPoint::StageDone);
@@ -168,15 +172,15 @@ impl Runner {
         })
     }
 
-    /// S4 and S5: the output is staged, and once all rows are read the state is made durable
-    /// beside it. Gives the outputs, and where the state is with the milliseconds that it took.
+    /// S4 and S5: the output is staged, late rows beside it, and once all rows are read the state is
+    /// made durable. Gives the outputs by sink, and where the state is with the milliseconds that it took.
     async fn stage(
         &self,
         term: &Term,
         work: &Work,
-        planned: &BatchPlan,
+        (planned, late): (&BatchPlan, Option<LateReceiver>),
         state: Option<&StateBatch>,
-    ) -> Result<(Vec<StagedOutput>, Option<(StateRef, i64)>)> {
+    ) -> Result<(Vec<Vec<StagedOutput>>, Option<(StateRef, i64)>)> {
         let attempt = self.attempt(term, work.batch);
         let task_context = self.around.state.task_ctx();
         let partitions = planned.plan.output_partitioning().partition_count();
@@ -186,7 +190,13 @@ impl Runner {
             None => self.around.state.config().target_partitions(),
         };
         let all = AllRead::new(partitions);
-        let staged = stage_all(&term.sink, &attempt, &planned.plan, &task_context, at_once, &all);
+        let main = term.sinks.at(0)?;
+        let staged = stage_all(main, &attempt, &planned.plan, &task_context, at_once, &all);
+        let late = async {
+            let schema = self.around.definition.late_schema.clone();
+            let (Some(rows), Some(schema)) = (late, schema) else { return Ok(None) };
+            stage_late(term.sinks.at(1)?, &attempt, schema, rows, &all).await.map(Some)
+        };
         let prepared = async {
             let (Some(open), Some(state)) = (&term.state, state) else { return Ok(None) };
             all.wait().await;
@@ -197,7 +207,9 @@ impl Runner {
             let took_ms = self.around.timer.now_ms().saturating_sub(began_ms).max(0);
             Ok(Some((reference, took_ms)))
         };
-        futures::future::try_join(staged, prepared).await
+        // First those that would make the others fail too, so that their errors are told.
+        let (late, staged, prepared) = futures::future::try_join3(late, staged, prepared).await?;
+        Ok((std::iter::once(staged).chain(late).collect(), prepared))
     }
 
     fn attempt(&self, term: &Term, batch: BatchId) -> Attempt {
@@ -210,17 +222,18 @@ impl Runner {
         term: &Term,
         work: &mut Work,
         computed: &mut Computed,
-    ) -> Result<Published, Halt> {
+    ) -> Result<(Publication, Vec<Totals>), Halt> {
         let attempt = self.attempt(term, work.batch);
         let outputs = std::mem::take(&mut computed.outputs);
-        let totals = total(&outputs);
-        if needs_prepared(&self.around, term.sink.as_ref()) {
+        let totals = totals(&outputs);
+        if needs_prepared(&self.around, &term.sinks) {
             let prepared = Prepared {
                 batch: work.batch,
                 generation: term.driver.generation,
                 next_batch_watermark_ms: computed.after.global_ms(),
                 watermarks: computed.after.nodes().clone(),
-                totals,
+                totals: totals.first().copied().unwrap_or_default(),
+                sinks: sink_outputs(term, &outputs)?,
                 state: state_json(computed.state.as_ref())?,
             };
             crash_point(CrashPoint::PreparedBefore);
@@ -228,45 +241,34 @@ impl Runner {
             crash_point(CrashPoint::PreparedCreated);
         }
         let fence = Arc::clone(&term.driver.fence);
-        let mut published = match term.sink.publish(&attempt, outputs, fence.as_ref()).await {
-            Ok(published) => published,
-            Err(error) => {
-                self.give_up(term, &attempt, &error).await;
-                return Err(error.into());
+        let outcome = match term.sinks.publish(&attempt, outputs, fence.as_ref()).await {
+            Ok(outcome) => outcome,
+            Err(failed) => {
+                term.sinks.give_up(&attempt, &failed).await;
+                return Err(failed.error.into());
             }
         };
         work.phases.lap(Phase::AddBatch);
-        let ours = published.mark.query == Some(attempt.query)
-            && published.mark.generation == Some(attempt.generation);
-        if !ours {
+        let Outcome::Ours(mut publication) = outcome else {
             // Another driver was first: stop if it is newer, take over what it did if it is older.
             fence.check().await?;
             return Err(Halt::DecideAgain);
-        }
-        published.totals = published.totals.or(Some(totals));
-        Ok(published)
-    }
-
-    /// Throws the staged output away, but only where it is certain that nothing was published.
-    async fn give_up(&self, term: &Term, attempt: &Attempt, error: &Error) {
-        if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Fenced) {
-            return;
-        }
-        if let Err(error) = term.sink.discard(attempt).await {
-            tracing::warn!("staged output of batch {} is left: {}", attempt.batch, error.chain());
-        }
+        };
+        publication.main.totals = publication.main.totals.or(totals.first().copied());
+        Ok((publication, totals))
     }
 
     pub(super) async fn commit(
         &self,
         term: &mut Term,
         work: Work,
-        published: Published,
+        (publication, totals): (Publication, Vec<Totals>),
         computed: Computed,
     ) -> Result<(), Halt> {
         let Computed { did, after, state, .. } = computed;
-        let commit = commit_record(term, published.totals, &after);
-        self.commit_with(term, work, published, commit, (did, state)).await
+        let mut commit = commit_record(term, &totals, &after);
+        commit.totals = publication.main.totals;
+        self.commit_with(term, work, publication, commit, (did, state)).await
     }
 
     /// S7 to S9: the batch is over for ever; sources let go; old logs go in the background.
@@ -274,12 +276,12 @@ impl Runner {
         &self,
         term: &mut Term,
         mut work: Work,
-        published: Published,
+        publication: Publication,
         commit: Commit,
         (did, state): (Did, Option<(Arc<StateBatch>, StateRef)>),
     ) -> Result<(), Halt> {
         self.around.query.say("Committing", true);
-        term.sink.settle(&published).await?;
+        term.sinks.settle(&publication).await?;
         if planted(Bug::ReleaseBeforeCommit) {
             release(term, &work.ranges).await;
         }
@@ -287,9 +289,11 @@ impl Runner {
         crash_point(CrashPoint::CommitBefore);
         checkpoint::create_commit(term.store.as_ref(), work.batch, &commit).await?;
         crash_point(CrashPoint::CommitCreated);
+        let further: Vec<(String, Totals)> =
+            commit.sinks.iter().map(|(name, totals)| (name.clone(), *totals)).collect();
         term.facts.last_commit = Some(commit);
         term.facts.commit_ids = vec![work.batch];
-        term.facts.mark = Some(published);
+        term.facts.mark = publication.decided(&term.sinks).or(Some(publication.main));
         apply(term, work.batch, state).await?;
         term.watermarks = watermark::restore(&self.around.definition.conf, &term.facts)?;
         term.next = Next::Plan { batch: work.batch.next() };
@@ -297,7 +301,7 @@ impl Runner {
         self.purge(term, work.batch).await;
         work.phases.lap(Phase::CommitOffsets);
         let observed = self.observed().await;
-        self.report(term, &work, (published, observed), did);
+        self.report(term, &work, (publication.main, further, observed), did);
         Ok(())
     }
 
@@ -321,7 +325,7 @@ impl Runner {
         &self,
         term: &Term,
         work: &Work,
-        (published, observed): (Published, BTreeMap<String, Value>),
+        (published, further, observed): (Published, Vec<(String, Totals)>, BTreeMap<String, Value>),
         did: Did,
     ) {
         let definition = &self.around.definition;
@@ -332,6 +336,7 @@ impl Runner {
             latest: &work.latest,
             input_rows: &did.input_rows,
             published,
+            further,
             observed,
             event_time: event_time(nodes, &did.event_times, term.batch_watermark().evict_ms),
             state_operators: state_operators(term, &did.operators, did.state_ms),
@@ -364,11 +369,11 @@ impl Runner {
         }
         let purge = Purge {
             store: Arc::clone(&term.store),
-            sink: Arc::clone(&term.sink),
+            sinks: term.sinks.all(),
             sources: term.sources.iter().map(|it| Arc::clone(&it.source) as _).collect(),
             gone_before: term.retained.from,
             keep_from,
-            prepared_by: needs_prepared(&self.around, term.sink.as_ref())
+            prepared_by: needs_prepared(&self.around, &term.sinks)
                 .then_some(term.driver.generation),
         };
         term.retained.from = keep_from;
@@ -410,16 +415,42 @@ fn state_json(state: Option<&(Arc<StateBatch>, StateRef)>) -> Result<serde_json:
         .map_err(|error| Error::internal("a reference to state has no JSON").because(error))
 }
 
-fn commit_record(term: &Term, totals: Option<Totals>, after: &Watermarks) -> Commit {
+/// The commit of a batch that staged so much for each sink, by its place.
+fn commit_record(term: &Term, totals: &[Totals], after: &Watermarks) -> Commit {
+    let further = term.sinks.further().zip(totals.iter().skip(1));
     let version = term.facts.last_commit.as_ref().map_or(1, |last| last.version);
     Commit {
         version,
         next_batch_watermark_ms: after.global_ms(),
         state_unique_ids: (version >= 2).then(|| "{}".to_owned()),
         generation: Some(term.driver.generation),
-        totals,
+        totals: totals.first().copied(),
         watermarks: after.nodes().clone(),
+        sinks: further.map(|((name, _), totals)| (name.to_owned(), *totals)).collect(),
     }
+}
+
+/// What is staged for the further sinks, as any driver can publish it.
+fn sink_outputs(
+    term: &Term,
+    outputs: &[Vec<StagedOutput>],
+) -> Result<BTreeMap<String, SinkOutput>> {
+    let further = term.sinks.further().zip(outputs.iter().enumerate().skip(1));
+    let staged = further.map(|((name, description), (place, outputs))| {
+        let unfit = |error| Error::internal("staged output cannot be noted").because(error);
+        let noted = match term.sinks.follows(place) {
+            true => serde_json::to_value(outputs).map_err(unfit)?,
+            false => Value::Null,
+        };
+        let sink = description.to_owned();
+        Ok((name.to_owned(), SinkOutput { sink, totals: total(outputs), outputs: noted }))
+    });
+    staged.collect()
+}
+
+/// What was staged for each sink.
+fn totals(outputs: &[Vec<StagedOutput>]) -> Vec<Totals> {
+    outputs.iter().map(|outputs| total(outputs)).collect()
 }
 
 fn total(outputs: &[StagedOutput]) -> Totals {

@@ -7,6 +7,7 @@ use crate::explain::{
 };
 use crate::observer::BatchObserver;
 use crate::trigger::Trigger;
+use arrow::datatypes::SchemaRef;
 use onefold_connector::{OutputMode, SinkDefinition};
 use onefold_plan::speech::plan_in_sql;
 use onefold_plan::stream::StreamingPlan;
@@ -26,6 +27,10 @@ pub(crate) struct QueryDefinition {
     pub(crate) sink: Arc<dyn SinkDefinition>,
     /// What of the sink is written into the checkpoint for tools.
     pub(crate) sink_record: SinkRecord,
+    /// Sinks beside the main one.
+    pub(crate) further_sinks: Vec<FurtherSink>,
+    /// The columns of late rows, where they are wanted.
+    pub(crate) late_schema: Option<SchemaRef>,
     pub(crate) output_mode: OutputMode,
     pub(crate) trigger: Trigger,
     pub(crate) conf: Conf,
@@ -38,6 +43,18 @@ pub(crate) struct CheckpointPlace {
     pub(crate) store: Arc<dyn Store>,
     /// A folder of ours that goes away when the query is stopped.
     pub(crate) temporary: Option<PathBuf>,
+}
+
+/// The name of the sink that late rows go to.
+pub(crate) const LATE_ROWS: &str = "late rows";
+
+/// A sink beside the main one, which gets other rows of the same batches.
+#[derive(Debug, Clone)]
+pub(crate) struct FurtherSink {
+    /// Its name, which lasts: records of the checkpoint know it by that.
+    pub(crate) name: String,
+    pub(crate) sink: Arc<dyn SinkDefinition>,
+    pub(crate) record: SinkRecord,
 }
 
 /// The sink as tools find it in the checkpoint. No secret is in it.
@@ -76,14 +93,33 @@ impl QueryDefinition {
                 "outputMode": self.output_mode,
                 "options": options,
             },
+            "furtherSinks": self.further_sinks.iter().map(|it| self.further(it)).collect::<Vec<_>>(),
             "trigger": self.trigger.to_string(),
+        })
+    }
+
+    /// A further sink as tools find it.
+    fn further(&self, further: &FurtherSink) -> Value {
+        let record = &further.record;
+        let options: serde_json::Map<String, Value> =
+            record.options.iter().map(|(name, it)| (name.clone(), it.as_str().into())).collect();
+        let schema = self.late_schema.as_ref().map(|it| onefold_plan::schema::schema_ddl(it));
+        json!({
+            "name": further.name,
+            "description": further.sink.description(),
+            "format": record.format,
+            "path": record.path,
+            "partitionBy": record.partition_by,
+            "options": options,
+            "schema": schema,
         })
     }
 
     /// Who promises what.
     pub(crate) fn guarantee(&self) -> GuaranteeReport {
         let kept = self.checkpoint.temporary.is_none();
-        guarantee(&self.plan, self.sink.as_ref(), self.checkpoint.store.url(), kept)
+        let sinks = (self.sink.as_ref(), self.further_sinks.as_slice());
+        guarantee(&self.plan, sinks, self.checkpoint.store.url(), kept)
     }
 
     /// What the query does, before its first batch.
@@ -110,13 +146,13 @@ impl QueryDefinition {
     pub(crate) fn check_folders(&self) -> Result<()> {
         let kept = self.checkpoint.temporary.is_none();
         let checkpoint = kept.then(|| self.checkpoint.store.url());
-        folders::check(&self.plan, self.sink.as_ref(), checkpoint)
+        folders::check(&self.plan, (self.sink.as_ref(), &self.further_sinks), checkpoint)
     }
 }
 
 pub(crate) fn guarantee(
     plan: &StreamingPlan,
-    sink: &dyn SinkDefinition,
+    (sink, further): (&dyn SinkDefinition, &[FurtherSink]),
     checkpoint: &str,
     kept: bool,
 ) -> GuaranteeReport {
@@ -130,8 +166,13 @@ pub(crate) fn guarantee(
         })
         .collect();
     let logs = LogsGuarantee { checkpoint: checkpoint.to_owned(), kept };
-    let sink = SinkGuarantee { description: sink.description(), delivery: sink.delivery() };
-    GuaranteeReport::new(sources, logs, sink)
+    let of = |name: Option<&str>, sink: &dyn SinkDefinition| SinkGuarantee {
+        name: name.map(str::to_owned),
+        description: sink.description(),
+        delivery: sink.delivery(),
+    };
+    let further = further.iter().map(|it| of(Some(&it.name), it.sink.as_ref())).collect();
+    GuaranteeReport::new(sources, logs, of(None, sink), further)
 }
 
 pub(crate) fn explanation(

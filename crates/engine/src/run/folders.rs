@@ -1,5 +1,6 @@
 //! Whether a query would read what it writes.
 
+use super::definition::FurtherSink;
 use onefold_connector::{Overlap, SinkDefinition};
 use onefold_plan::stream::StreamingPlan;
 use onefold_storage::Place;
@@ -19,22 +20,49 @@ pub(crate) enum Written {
 /// not say where a path leads.
 pub(crate) fn check(
     plan: &StreamingPlan,
-    sink: &dyn SinkDefinition,
+    (sink, further): (&dyn SinkDefinition, &[FurtherSink]),
     checkpoint: Option<&str>,
 ) -> Result<()> {
-    let output = sink.folder();
-    let written = [(Written::Output, output.as_deref()), (Written::Checkpoint, checkpoint)];
-    for (what, folder) in written {
-        let Some(folder) = folder else { continue };
-        let place = Place::find(folder)?;
+    let outputs = further.iter().map(|further| further.sink.folder());
+    let outputs = std::iter::once(sink.folder()).chain(outputs).flatten();
+    check_folders(plan, outputs, checkpoint)
+}
+
+/// As [`check`], of the folders of all sinks.
+pub(crate) fn check_folders(
+    plan: &StreamingPlan,
+    outputs: impl Iterator<Item = String>,
+    checkpoint: Option<&str>,
+) -> Result<()> {
+    let outputs = outputs.map(|folder| (Written::Output, folder));
+    let checkpoint = checkpoint.map(|folder| (Written::Checkpoint, folder.to_owned()));
+    let mut known: Vec<Place> = Vec::new();
+    for (what, folder) in outputs.chain(checkpoint) {
+        let place = Place::find(&folder)?;
+        if what == Written::Output {
+            apart(&known, &place)?;
+        }
         for source in plan.sources() {
             let overlap = source.definition.overlap(&place)?;
             if let Some(overlap) = overlap.filter(|overlap| refused(what, overlap)) {
                 return Err(Error::invalid(text(what, &place, &overlap)));
             }
         }
+        known.push(place);
     }
     Ok(())
+}
+
+/// Sinks of one query keep out of each other's folders.
+fn apart(known: &[Place], place: &Place) -> Result<()> {
+    let within = |other: &Place| place.below(other).is_some() || other.below(place).is_some();
+    match known.iter().find(|other| within(other)) {
+        None => Ok(()),
+        Some(other) => Err(Error::invalid(format!(
+            "the folders {place} and {other} of two sinks of the query lie within each other; give \
+             each its own"
+        ))),
+    }
 }
 
 /// A checkpoint under a hidden name is never read. An output is for readers, who may list it

@@ -178,12 +178,17 @@ fn register(
 
 /// What the sink holds becomes a table of the session under the query's name.
 fn publish_table(session: &Session, definition: &QueryDefinition) -> Result<()> {
-    let (Some(table), Some(name)) = (definition.sink.table(), &definition.name) else {
-        return Ok(());
-    };
-    let reference = TableReference::bare(name.as_str());
-    let context = &session.inner.context;
-    context.deregister_table(reference.clone()).map_err(from_datafusion)?;
-    context.register_table(reference, table).map_err(from_datafusion)?;
+    let Some(name) = &definition.name else { return Ok(()) };
+    let further = definition
+        .further_sinks
+        .iter()
+        .map(|it| (it.sink.table(), format!("{name}_{}", it.name.replace(' ', "_"))));
+    for (table, name) in std::iter::once((definition.sink.table(), name.clone())).chain(further) {
+        let Some(table) = table else { continue };
+        let reference = TableReference::bare(name.as_str());
+        let context = &session.inner.context;
+        context.deregister_table(reference.clone()).map_err(from_datafusion)?;
+        context.register_table(reference, table).map_err(from_datafusion)?;
+    }
     Ok(())
 }

@@ -3,12 +3,12 @@
 use super::phases::Phases;
 use super::term::Term;
 use crate::progress::{
-    SinkProgress, SourceProgress, StateOperatorProgress, StreamingQueryProgress, WatermarkProgress,
-    iso_ms, offset_json,
+    FurtherSinkProgress, SinkProgress, SourceProgress, StateOperatorProgress,
+    StreamingQueryProgress, WatermarkProgress, iso_ms, offset_json,
 };
 use crate::query::QueryShared;
 use onefold_connector::Source;
-use onefold_types::{BatchId, Offset, OffsetRange, Published};
+use onefold_types::{BatchId, Offset, OffsetRange, Published, Totals};
 use std::collections::BTreeMap;
 
 /// What a batch did.
@@ -21,6 +21,8 @@ pub(crate) struct Report<'a> {
     /// Rows read, in plan order; empty when nothing was computed.
     pub(crate) input_rows: &'a [u64],
     pub(crate) published: Published,
+    /// What further sinks got, by name.
+    pub(crate) further: Vec<(String, Totals)>,
     /// What observers told.
     pub(crate) observed: BTreeMap<String, serde_json::Value>,
     pub(crate) event_time: BTreeMap<String, String>,
@@ -88,9 +90,19 @@ pub(crate) fn progress(
             num_output_rows: written.filter(|_| counts_rows).unwrap_or(-1),
             metrics: sink_metrics(&report.published),
         },
+        further_sinks: further_sinks(term, report.further),
         observed_metrics: report.observed,
         watermarks: report.watermarks,
     }
+}
+
+fn further_sinks(term: &Term, got: Vec<(String, Totals)>) -> Vec<FurtherSinkProgress> {
+    let progress = |(name, totals): (String, Totals)| {
+        let known = term.sinks.further().find(|(known, _)| *known == name);
+        let description = known.map(|(_, description)| description.to_owned()).unwrap_or_default();
+        FurtherSinkProgress { name, description, rows: totals.rows, hash: totals.hash.to_string() }
+    };
+    got.into_iter().map(progress).collect()
 }
 
 fn sink_metrics(published: &Published) -> BTreeMap<String, String> {

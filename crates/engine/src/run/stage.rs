@@ -1,6 +1,7 @@
 //! Staging a batch: every partition of the plan as a task of its own.
 
 use crate::fault::from_datafusion;
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::TaskContext;
@@ -8,8 +9,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream,
 };
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use onefold_connector::{Attempt, Sink, StagedOutput};
+use onefold_plan::stream::LateReceiver;
 use onefold_types::{Error, Result};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -99,6 +101,30 @@ pub(crate) async fn stage_all(
     }
     outputs.sort_by_key(|output| output.partition);
     Ok(outputs)
+}
+
+/// Stages rows that operators drop as late, while the batch's plan runs and until it is read.
+pub(crate) async fn stage_late(
+    sink: &Arc<dyn Sink>,
+    attempt: &Attempt,
+    schema: SchemaRef,
+    rows: LateReceiver,
+    all: &AllRead,
+) -> Result<Vec<StagedOutput>> {
+    // The plan, which can send, outlives the batch; so the end is told by what was read.
+    let rows = stream::unfold((rows, all.clone(), false), |(mut rows, all, mut over)| async move {
+        if !over {
+            tokio::select! {
+                biased;
+                batch = rows.recv() => return batch.map(|batch| (Ok(batch), (rows, all, over))),
+                () = all.wait() => over = true,
+            }
+            rows.close();
+        }
+        rows.recv().await.map(|batch| (Ok(batch), (rows, all, over)))
+    });
+    let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+    Ok(vec![sink.stage(attempt, 0, rows).await?])
 }
 
 fn panicked(attempt: &Attempt, error: JoinError) -> Error {

@@ -1,6 +1,7 @@
 //! One driver's time in office: from taking the checkpoint over to the first failure.
 
 use super::definition::QueryDefinition;
+use super::sinks::Sinks;
 use super::state::TermState;
 use super::timed::TimedSource;
 use super::watermark;
@@ -8,7 +9,7 @@ use crate::checkpoint::{self, Driver, Found, HostName, Retained, SinkFacts, Take
 use crate::query::QueryShared;
 use crate::timer::Timer;
 use datafusion::execution::session_state::SessionState;
-use onefold_connector::{Clock, Sink, SinkContext, SourceContext, SourceDefinition};
+use onefold_connector::{Clock, SinkContext, SourceContext, SourceDefinition};
 use onefold_plan::stream::{BatchWatermark, StreamSource};
 use onefold_protocol::record::{Intent, IntentVersion};
 use onefold_protocol::recovery::{Facts, Next, decide};
@@ -49,7 +50,7 @@ pub(crate) struct Term {
     pub(crate) driver: Driver,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) sources: Vec<OpenSource>,
-    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) sinks: Sinks,
     pub(crate) retained: Retained,
     /// The purge that runs in the background, if any.
     pub(crate) purge: Option<JoinHandle<()>>,
@@ -86,8 +87,8 @@ impl Term {
         let batches_retained = batches_retained(around)?;
         let found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let sources = open_sources(around, &store, &found).await?;
-        let sink = open_sink(around, driver.generation, &found).await?;
-        let facts = with_mark(around, &store, sink.as_ref(), found).await?;
+        let sinks = open_sinks(around, driver.generation, &found).await?;
+        let facts = with_mark(around, &store, &sinks, found).await?;
         crash_point(CrashPoint::RecoveryBefore);
         let retained = Retained {
             batches: batches_retained,
@@ -100,7 +101,7 @@ impl Term {
             driver,
             store,
             sources,
-            sink,
+            sinks,
             retained,
             purge: None,
             next,
@@ -115,7 +116,7 @@ impl Term {
     pub(crate) async fn decide_again(&mut self, around: &Surroundings) -> Result<()> {
         let batches_retained = batches_retained(around)?;
         let found = checkpoint::gather(self.store.as_ref(), batches_retained).await?;
-        self.facts = with_mark(around, &self.store, self.sink.as_ref(), found).await?;
+        self.facts = with_mark(around, &self.store, &self.sinks, found).await?;
         self.next = decided(&self.facts);
         self.watermarks = watermark::restore(&around.definition.conf, &self.facts)?;
         // The batch that was run may not be the one that counts: what it wrote is forgotten.
@@ -179,25 +180,24 @@ fn batches_retained(around: &Surroundings) -> Result<u64> {
 async fn with_mark(
     around: &Surroundings,
     store: &Arc<dyn Store>,
-    sink: &dyn Sink,
+    sinks: &Sinks,
     found: Found,
 ) -> Result<Facts> {
     let said = SinkFacts {
         query: around.query.id,
-        keeps_marks: around.definition.sink.delivery().exactly_once(),
-        mark: sink.last_mark().await?,
-        needs_prepared: needs_prepared(around, sink),
+        marks: sinks.marks().await?,
+        needs_prepared: needs_prepared(around, sinks),
         has_state: !around.operators.is_empty(),
     };
     found.with_mark(store.as_ref(), said).await
 }
 
-/// Whether a batch leaves a record of what it computed: of state, of watermarks, and of totals that
-/// the sink cannot tell.
-pub(crate) fn needs_prepared(around: &Surroundings, sink: &dyn Sink) -> bool {
+/// Whether a batch leaves a record of what it computed: of state, of watermarks, of totals that the
+/// sink cannot tell, and of what is staged for further sinks.
+pub(crate) fn needs_prepared(around: &Surroundings, sinks: &Sinks) -> bool {
     !around.operators.is_empty()
         || !around.definition.plan.watermarks().is_empty()
-        || !sink.tells_totals()
+        || !sinks.tell_totals()
 }
 
 fn decided(facts: &Facts) -> Next {
@@ -238,22 +238,20 @@ async fn open_sources(
     Ok(sources)
 }
 
-async fn open_sink(
-    around: &Surroundings,
-    generation: Generation,
-    found: &Found,
-) -> Result<Arc<dyn Sink>> {
+async fn open_sinks(around: &Surroundings, generation: Generation, found: &Found) -> Result<Sinks> {
     let context = SinkContext {
         query: around.query.id,
         run: around.query.run_id,
         generation,
         last_commit: found.last_commit(),
         last_intent: found.last_intent().map(|(batch, _)| batch),
+        follows: false,
         schema: around.definition.plan.schema(),
         clock: clock(&around.timer),
         conf: around.definition.conf.values().clone(),
     };
-    around.definition.sink.open(context).await
+    let late = around.definition.late_schema.clone();
+    Sinks::open(&around.definition, context, late, &found.facts).await
 }
 
 /// A timer as a clock.

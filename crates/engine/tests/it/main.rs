@@ -12,11 +12,13 @@
 mod crashes;
 mod handles;
 mod known_faults;
+mod late_rows;
 mod own_state;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod queries;
 mod same_as_one_batch;
+mod state_ttl;
 mod state_walk;
 mod stateful;
 mod world;

@@ -148,6 +148,11 @@ impl Memory {
     }
 }
 
+/// What paths in a folder begin with.
+fn below(folder: &str) -> String {
+    if folder.is_empty() { String::new() } else { format!("{folder}/") }
+}
+
 fn unused<T>() -> Result<T> {
     Err(Error::internal("the engine stages nothing in a checkpoint"))
 }
@@ -212,7 +217,7 @@ impl Store for Memory {
     async fn list(&self, folder: &str) -> Result<Vec<Entry>> {
         self.faults.alive()?;
         self.lists.fetch_add(1, Ordering::SeqCst);
-        let prefix = format!("{folder}/");
+        let prefix = below(folder);
         let files = self.files.lock().unwrap();
         let inside = files
             .iter()
@@ -222,10 +227,10 @@ impl Store for Memory {
 
     async fn list_deep(&self, folder: &str, hidden: bool) -> Result<Vec<Entry>> {
         self.faults.alive()?;
-        let prefix = format!("{folder}/");
+        let prefix = below(folder);
         let files = self.files.lock().unwrap();
-        let below = files.iter().filter(|(path, _)| path.starts_with(&prefix));
-        let wanted = below.filter(|(path, _)| hidden || !path.contains("/."));
+        let inside = files.iter().filter(|(path, _)| path.starts_with(&prefix));
+        let wanted = inside.filter(|(path, _)| hidden || !path.contains("/."));
         Ok(wanted.map(|(path, bytes)| Self::entry(path, bytes)).collect())
     }
 
@@ -703,6 +708,11 @@ impl World {
             .start_default()?
             .await_termination(None)
             .map(|ended| assert!(ended))
+    }
+
+    /// A second sink, with the faults of this world.
+    pub fn second_sink(&self) -> Shelves {
+        Shelves { shelf: Arc::default(), opened: Arc::default(), ..self.sink.clone() }
     }
 
     /// The source as a frame.

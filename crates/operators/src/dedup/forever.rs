@@ -98,8 +98,8 @@ impl Deduplicate {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let time = self.event_time.and_then(|place| self.keys.get(place)).or(self.late.as_ref());
         if let (Some(time), Some(late_ms)) = (time, context.late_ms) {
-            let (time, metrics) = (Arc::clone(time), Arc::clone(&context.metrics));
-            input = LateFilter::over(input, time, late_ms, metrics, None)?;
+            let of = (&context, input.schema().fields().len());
+            input = LateFilter::over(input, Arc::clone(time), late_ms, of, None)?;
         }
         let schema = input.schema();
         let keys = layout.exprs(&self.keys, &schema)?;

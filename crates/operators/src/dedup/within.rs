@@ -106,8 +106,8 @@ impl DeduplicateWithin {
         let schema = input.schema();
         let unit = unit_of(&self.event_time.data_type(&schema)?)?;
         if let Some(late_ms) = context.late_ms {
-            let (time, metrics) = (Arc::clone(&self.event_time), Arc::clone(&context.metrics));
-            input = LateFilter::over(input, time, late_ms, metrics, None)?;
+            let (time, of) = (Arc::clone(&self.event_time), (&context, schema.fields().len()));
+            input = LateFilter::over(input, time, late_ms, of, None)?;
         }
         let partitions = context.state.partitions();
         let keys = self.keys.clone();

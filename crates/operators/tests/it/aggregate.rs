@@ -221,6 +221,7 @@ fn append_mode_without_an_event_time_is_refused() {
         batch_time_ms: 0,
         mode: EmitMode::Append,
         metrics: Arc::default(),
+        late_rows: None,
     };
     let none = datafusion::datasource::memory::MemorySourceConfig::try_new_exec(
         &[vec![]],

@@ -66,6 +66,7 @@ impl Query {
             batch_time_ms: 0,
             mode: self.mode,
             metrics: Arc::clone(&metrics),
+            late_rows: None,
         };
         let input = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&self.input), None)?;
         let plan = (self.make)(input, context).unwrap();

@@ -53,6 +53,7 @@ async fn what_is_below_a_limit_that_is_met_keeps_its_state() {
             batch_time_ms: 0,
             mode: EmitMode::Append,
             metrics: Arc::default(),
+            late_rows: None,
         };
         let source = datafusion::datasource::memory::MemorySourceConfig::try_new_exec(
             &[vec![batch(&values)]],

@@ -193,6 +193,7 @@ fn update_mode_is_refused() {
         batch_time_ms: 0,
         mode: EmitMode::Update,
         metrics: Arc::default(),
+        late_rows: None,
     };
     let none =
         datafusion::datasource::memory::MemorySourceConfig::try_new_exec(&[vec![]], input(), None);

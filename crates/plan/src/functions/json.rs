@@ -116,6 +116,14 @@ fn walk(value: &Value, steps: &[Step]) -> Option<Value> {
     Some(value.clone())
 }
 
+/// Each struct of a column as JSON, fields that are NULL left out.
+///
+/// # Errors
+/// Plan, when the column is none of structs, or has a type that JSON does not know.
+pub(crate) fn json_of(column: &ArrayRef) -> Result<ArrayRef> {
+    to_json(std::slice::from_ref(column))
+}
+
 /// A struct as JSON, fields that are NULL left out.
 fn to_json(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
     let [column] = columns else { return Err(missing()) };

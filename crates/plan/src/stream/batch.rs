@@ -42,7 +42,12 @@ pub(super) async fn instantiate(
             .map_or_else(Vec::new, |flow| propagate::propagate(flow, at_ms, known.operators))
     };
     let own = (watermarks(context.watermark.late_ms), watermarks(context.watermark.evict_ms));
-    let nodes = BatchPlanner::new(context, plan.mode, own, known.watermarks.len());
+    let nodes = BatchPlanner::new(
+        (context, prepared.late.clone()),
+        (plan.mode, &known.ttl()),
+        own,
+        known.watermarks.len(),
+    );
     let nodes = Arc::new(nodes);
     let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::clone(&nodes) as _]);
     let physical = planner.create_physical_plan(&logical, state).await;
@@ -102,6 +107,7 @@ pub(super) fn filled(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         timestamp_ms: 0,
         watermark: BatchWatermark::default(),
         state: None,
+        late_rows: None,
     };
     plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| fixed::fill(expr, &context))

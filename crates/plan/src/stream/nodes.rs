@@ -32,6 +32,8 @@ pub(crate) struct Identity {
     pub(crate) id: u32,
     /// Its lasting name.
     pub(crate) label: String,
+    /// Whether it gets all columns of its input, since late rows are wanted whole.
+    pub(crate) whole_rows: bool,
 }
 
 /// Nodes have no order: only equal ones compare.
@@ -84,6 +86,12 @@ pub(crate) fn place_of(schema: &DFSchema, expr: &Expr) -> Option<usize> {
         Expr::Alias(alias) => place_of(schema, &alias.expr),
         _ => None,
     }
+}
+
+/// The places of the columns that are not hidden.
+pub(crate) fn known_columns(plan: &LogicalPlan) -> Vec<usize> {
+    let fields = plan.schema().fields().iter().enumerate();
+    fields.filter(|(_, field)| !super::table::hidden(field)).map(|(place, _)| place).collect()
 }
 
 /// The first column of a schema with a watermark.

@@ -1,6 +1,8 @@
 //! The operators of a batch from their nodes.
 
+use super::late::LateColumns;
 use super::nodes::{EventTimeWatermark, as_node_of, place_of};
+use super::ttl::TtlFamilies;
 use super::{BatchContext, OperatorInBatch};
 use crate::failure;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -14,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use onefold_connector::OutputMode;
 use onefold_operators::{
-    EmitMode, EventTimeStats, OperatorContext, OperatorMetrics, WatermarkExec,
+    EmitMode, EventTimeStats, LateOutlet, OperatorContext, OperatorMetrics, WatermarkExec,
 };
 use onefold_state::OperatorSpec;
 use onefold_types::Error;
@@ -28,6 +30,9 @@ pub(super) use operator::Operator;
 pub(super) struct BatchPlanner {
     context: BatchContext,
     mode: EmitMode,
+    /// What late rows look like.
+    late_columns: Option<LateColumns>,
+    ttl: TtlFamilies,
     /// The watermarks of each operator, by number: what is late, what is done with.
     late: Vec<Option<i64>>,
     evict: Vec<Option<i64>>,
@@ -37,14 +42,16 @@ pub(super) struct BatchPlanner {
 
 impl BatchPlanner {
     pub(super) fn new(
-        context: &BatchContext,
-        mode: OutputMode,
+        (context, late_columns): (&BatchContext, Option<LateColumns>),
+        (mode, ttl): (OutputMode, &TtlFamilies),
         (late, evict): (Vec<Option<i64>>, Vec<Option<i64>>),
         watermarks: usize,
     ) -> Self {
         BatchPlanner {
             context: context.clone(),
             mode: emit_mode(mode),
+            late_columns,
+            ttl: ttl.clone(),
             late,
             evict,
             event_times: (0..watermarks).map(|_| Arc::default()).collect(),
@@ -81,14 +88,27 @@ impl BatchPlanner {
             label: spec.label.clone(),
             metrics: Arc::clone(&metrics),
         });
+        let state = match self.ttl.of(spec) {
+            None => Arc::clone(state),
+            Some(ttl) => {
+                ttl.over(Arc::clone(state), self.context.timestamp_ms, Arc::clone(&metrics))
+            }
+        };
+        let late_ms = watermark(&self.late);
+        let late_rows = self.late_columns.as_ref().zip(self.context.late_rows.clone());
+        let late_rows = late_rows.zip(late_ms).map(|((columns, to), late_ms)| LateOutlet {
+            shape: columns.shape(spec.id, &spec.label, late_ms),
+            to,
+        });
         Ok(OperatorContext {
             id: spec.id,
-            state: Arc::clone(state),
-            late_ms: watermark(&self.late),
+            state,
+            late_ms,
             evict_ms: watermark(&self.evict),
             batch_time_ms: self.context.timestamp_ms,
             mode: self.mode,
             metrics,
+            late_rows,
         })
     }
 }

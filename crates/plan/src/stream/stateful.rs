@@ -8,7 +8,8 @@ mod label;
 
 use super::bounds::{JoinBounds, StateBound};
 use super::nodes::{
-    Deduplicate, EventTimeWatermark, GlobalLimit, StatefulAggregate, StreamJoin, UserState, as_node,
+    Deduplicate, EventTimeWatermark, GlobalLimit, Identity, StatefulAggregate, StreamJoin,
+    UserState, as_node,
 };
 use super::propagate::{Flow, Output};
 use super::{WatermarkNode, table};
@@ -22,6 +23,7 @@ use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{Analyzer, OptimizerContext};
 use onefold_connector::OutputMode;
 use onefold_types::{Error, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::StreamSource;
@@ -38,6 +40,31 @@ pub(super) struct Stateful {
     /// Whether an operator waits for the clock.
     pub(super) by_clock: bool,
     pub(super) warnings: Vec<String>,
+    /// Operators that nothing bounds.
+    pub(super) unbounded: Vec<Unbounded>,
+    /// Lasting names of all operators.
+    pub(super) labels: Vec<String>,
+    /// How long operators keep rows that are not written, in milliseconds, by number.
+    pub(super) ttl_ms: BTreeMap<u32, i64>,
+}
+
+/// An operator that keeps some rows for ever, unless it has a time to live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unbounded {
+    pub(super) id: u32,
+    pub(super) label: String,
+    /// The families of those rows.
+    pub(super) families: Vec<usize>,
+    /// What to tell the user, if that is for the engine to know.
+    pub(super) warning: Option<String>,
+}
+
+impl Stateful {
+    fn unbounded(&mut self, identity: &Identity, families: &[usize], warning: Option<String>) {
+        self.warnings.extend(warning.clone());
+        let (id, label) = (identity.id, identity.label.clone());
+        self.unbounded.push(Unbounded { id, label, families: families.to_vec(), warning });
+    }
 }
 
 /// Whether a plan has anything for this module.
@@ -60,15 +87,16 @@ pub(super) fn concerned(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Converts a checked plan.
+/// Converts a checked plan; with `whole_rows` operators that drop late rows get all columns.
 pub(super) fn lower(
     plan: LogicalPlan,
     mode: OutputMode,
     sources: &[StreamSource],
+    whole_rows: bool,
 ) -> Result<(LogicalPlan, Stateful)> {
     let plan = prepared(plan).map_err(failure::planning)?;
     let plan = convert::convert(plan, mode).map_err(failure::planning)?;
-    let (plan, operators) = label::number(plan).map_err(failure::planning)?;
+    let (plan, operators) = label::number(plan, whole_rows).map_err(failure::planning)?;
     let (plan, watermarks) = label::watermarks(plan, sources).map_err(failure::planning)?;
     let mut stateful = Stateful { watermarks, operators, ..Stateful::default() };
     let flow = describe(&plan, mode, &mut stateful)?;
@@ -104,6 +132,9 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
             None => Err(Error::internal("a watermark without an input")),
         };
     }
+    if let Some(identity) = identity_of(plan) {
+        known.labels.push(identity.label.clone());
+    }
     let operator =
         |id: u32, output: Output, inputs: Vec<Flow>| Flow::Operator { id, output, inputs };
     if let Some(node) = as_node::<StatefulAggregate>(plan) {
@@ -114,7 +145,9 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
         }
         let bounded = node.event_time.is_some() && mode != OutputMode::Complete;
         if !bounded && !node.group.is_empty() {
-            known.warnings.push(aggregate_warning(&identity.label, mode));
+            let families: &[usize] = if node.session.is_some() { &[0, 1] } else { &[0] };
+            let warning = aggregate_warning(&identity.label, mode);
+            known.unbounded(identity, families, Some(warning));
         }
         return Ok(operator(identity.id, Output::Same, inputs));
     }
@@ -123,12 +156,13 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
         // As in Spark also where the watermark lets nothing go.
         known.eager.push(node.identity.id);
         if !bounded {
-            known.warnings.push(format!(
+            let warning = format!(
                 "the operator `{}` keeps every key for ever: its state has no bound; put the \
                  column with the watermark among its columns, or use \
                  dropDuplicatesWithinWatermark",
                 node.identity.label
-            ));
+            );
+            known.unbounded(&node.identity, &[0], Some(warning));
         }
         return Ok(operator(node.identity.id, Output::Same, inputs));
     }
@@ -136,7 +170,12 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
         if node.bounds.left.is_some() || node.bounds.right.is_some() {
             known.eager.push(node.identity.id);
         }
-        known.warnings.extend(join_warning(node));
+        if let Some(warning) = join_warning(node) {
+            let sides = [(0, node.bounds.left), (1, node.bounds.right)];
+            let sides = sides.into_iter().filter(|(_, bound)| bound.is_none());
+            let families: Vec<usize> = sides.map(|(family, _)| family).collect();
+            known.unbounded(&node.identity, &families, Some(warning));
+        }
         let output = match node.bounds {
             JoinBounds { left: Some(_), right: Some(_) } => Output::Join(node.bounds),
             _ => Output::Nothing,
@@ -151,11 +190,30 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
             known.eager.push(node.identity.id);
         }
         known.by_clock |= node.function.by_processing_time();
+        if node.function.without_timeout() {
+            known.unbounded(&node.identity, &[0], None);
+        }
         // An initial state is no stream.
         let stream = inputs.into_iter().take(1).collect();
         return Ok(operator(node.identity.id, Output::Nothing, stream));
     }
     Ok(Flow::Through(inputs))
+}
+
+fn identity_of(plan: &LogicalPlan) -> Option<&Identity> {
+    if let Some(node) = as_node::<StatefulAggregate>(plan) {
+        return Some(&node.identity);
+    }
+    if let Some(node) = as_node::<Deduplicate>(plan) {
+        return Some(&node.identity);
+    }
+    if let Some(node) = as_node::<StreamJoin>(plan) {
+        return Some(&node.identity);
+    }
+    if let Some(node) = as_node::<GlobalLimit>(plan) {
+        return Some(&node.identity);
+    }
+    as_node::<UserState>(plan).map(|node| &node.identity)
 }
 
 /// The place among the keys of one with a watermark.

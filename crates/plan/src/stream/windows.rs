@@ -16,6 +16,9 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use onefold_types::Error;
 use std::sync::Arc;
 
+/// What names of made-up columns begin with.
+const WINDOW: &str = "__onefold_window_";
+
 /// Moves all of them; whether there were any.
 pub(super) fn expand(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut count = 0_usize;
@@ -35,9 +38,14 @@ pub(super) fn expand(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             )));
         };
         count += 1;
-        expand_node(node, call, &format!("__onefold_window_{count}")).map(Transformed::yes)
+        expand_node(node, call, &format!("{WINDOW}{count}")).map(Transformed::yes)
     })?;
     Ok(if count > 0 { Transformed::yes(expanded.data) } else { expanded })
+}
+
+/// Whether a column is one of a window that was made up here.
+pub(super) fn made_up(name: &str) -> bool {
+    name.starts_with(WINDOW)
 }
 
 /// The different calls of window functions in a node's own expressions.

@@ -126,6 +126,7 @@ pub fn batch(number: u64) -> BatchContext {
         timestamp_ms: 1_767_225_600_123,
         watermark: BatchWatermark::default(),
         state: None,
+        late_rows: None,
     }
 }
 

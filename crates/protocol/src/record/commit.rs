@@ -22,6 +22,8 @@ pub struct Commit {
     pub totals: Option<Totals>,
     /// Where each watermark node stands after the batch (field `onefold.watermarks`).
     pub watermarks: BTreeMap<String, NodeWatermark>,
+    /// What the batch put into the query's further sinks, by name (field `onefold.sinks`).
+    pub sinks: BTreeMap<String, Totals>,
 }
 
 /// The JSON line. Spark ignores fields that it does not know, which is where `onefold` rides.
@@ -46,6 +48,8 @@ struct Ours {
     hash: Option<ContentHash>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     watermarks: BTreeMap<String, NodeWatermark>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sinks: BTreeMap<String, Totals>,
 }
 
 impl Commit {
@@ -70,7 +74,8 @@ impl Commit {
             state_unique_ids: line.state_unique_ids.map(|raw| raw.get().to_owned()),
             generation: line.onefold.as_ref().and_then(|ours| ours.generation),
             totals,
-            watermarks: line.onefold.map(|ours| ours.watermarks).unwrap_or_default(),
+            watermarks: line.onefold.as_ref().map(|it| it.watermarks.clone()).unwrap_or_default(),
+            sinks: line.onefold.map(|ours| ours.sinks).unwrap_or_default(),
         })
     }
 
@@ -78,11 +83,13 @@ impl Commit {
     #[must_use]
     pub fn encode(&self) -> String {
         let ours = self.generation.is_some() || self.totals.is_some();
-        let onefold = (ours || !self.watermarks.is_empty()).then(|| Ours {
+        let ours = ours || !self.watermarks.is_empty() || !self.sinks.is_empty();
+        let onefold = ours.then(|| Ours {
             generation: self.generation,
             rows: self.totals.map(|totals| totals.rows),
             hash: self.totals.map(|totals| totals.hash),
             watermarks: self.watermarks.clone(),
+            sinks: self.sinks.clone(),
         });
         let line = Line {
             next_batch_watermark_ms: self.next_batch_watermark_ms,
@@ -119,6 +126,7 @@ mod tests {
             generation: Some(Generation(3)),
             totals: Some(Totals { rows: 7, hash: ContentHash(u128::MAX) }),
             watermarks: [("0".to_owned(), NodeWatermark { ms: -3, since: 9 })].into(),
+            sinks: [("late rows".to_owned(), Totals { rows: 2, hash: ContentHash(8) })].into(),
         };
         assert_eq!(Commit::parse(&commit.encode()).unwrap(), commit);
     }

@@ -21,8 +21,24 @@ pub struct Prepared {
     pub watermarks: BTreeMap<String, NodeWatermark>,
     /// What was staged.
     pub totals: Totals,
+    /// What was staged for the query's further sinks, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sinks: BTreeMap<String, SinkOutput>,
     /// The state after the batch, as the state store refers to it; null without state.
     pub state: serde_json::Value,
+}
+
+/// What a batch staged for one of the query's further sinks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkOutput {
+    /// The sink, as it describes itself.
+    pub sink: String,
+    /// What was staged.
+    pub totals: Totals,
+    /// The staged output in the sink's own form, from which any driver can publish it; null where
+    /// nobody will, since the sink is published before the batch is decided.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub outputs: serde_json::Value,
 }
 
 impl Prepared {

@@ -47,6 +47,44 @@ pub enum StopReason {
         /// The sink's mark.
         mark: Mark,
     },
+    /// What is wrong is in one of the query's further sinks.
+    InSink {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: Box<StopReason>,
+    },
+    /// A further sink holds a batch, or another driver's output of it, that the sink which decides
+    /// does not hold.
+    FollowerAhead {
+        /// Its mark.
+        mark: Mark,
+    },
+    /// A further sink took part, then did not, and would again.
+    SinkRejoins {
+        /// Its mark.
+        mark: Mark,
+        /// The newest commit.
+        last_commit: BatchId,
+    },
+    /// A batch is decided and has rows for a sink that the query no longer has.
+    SinkGone {
+        /// Its name.
+        name: String,
+        /// As it described itself.
+        was: String,
+        /// The batch.
+        batch: BatchId,
+    },
+    /// A batch is decided and has rows for a sink that is now elsewhere.
+    SinkMoved {
+        /// Its name.
+        name: String,
+        /// As it described itself.
+        was: String,
+        /// The batch.
+        batch: BatchId,
+    },
     /// The newest commit left no record of the query's state.
     StateMissing {
         /// The newest commit.
@@ -111,6 +149,30 @@ impl fmt::Display for StopReason {
                 f,
                 "the sink holds {mark}, which is another query; give this query an output of its \
                  own, or start it on the checkpoint that wrote the sink"
+            ),
+            StopReason::InSink { name, reason } => write!(f, "in its sink of {name}: {reason}"),
+            StopReason::FollowerAhead { mark } => write!(
+                f,
+                "this sink holds {mark}, which the query's first sink did not decide: one of the \
+                 two was exchanged or restored from a copy; put back the outputs that belong \
+                 together"
+            ),
+            StopReason::SinkRejoins { mark, last_commit } => write!(
+                f,
+                "this sink holds {mark} as its newest, and took no part in the batches from then \
+                 to {last_commit}, which would be missing in it: give it a new output"
+            ),
+            StopReason::SinkGone { name, was, batch } => write!(
+                f,
+                "batch {batch} is published and has rows of {name} for {was}, which are staged but \
+                 not yet published, and the query has no such sink any more: start it once with \
+                 that sink, which takes the rows, and then without it"
+            ),
+            StopReason::SinkMoved { name, was, batch } => write!(
+                f,
+                "batch {batch} is published and has rows of {name} for {was}, which are staged but \
+                 not yet published, and these now go elsewhere: start the query once with that \
+                 sink, which takes the rows"
             ),
             StopReason::StateMissing { batch } => write!(
                 f,

@@ -1,7 +1,7 @@
 use super::*;
-use crate::record::IntentVersion;
+use crate::record::{IntentVersion, SinkOutput};
 use crate::watermark::NodeWatermark;
-use onefold_types::{ContentHash, Generation, Totals};
+use onefold_types::{ContentHash, Generation, Mark, Totals};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -39,6 +39,7 @@ fn facts(intents: std::ops::Range<u64>, commits: std::ops::Range<u64>) -> Facts 
             generation: None,
             totals: None,
             watermarks: BTreeMap::new(),
+            sinks: BTreeMap::new(),
         }),
         sink_keeps_marks: true,
         ..Facts::default()
@@ -97,6 +98,7 @@ fn adopting_a_batch_with_state_needs_the_record_that_its_mark_names() {
         next_batch_watermark_ms: 77,
         watermarks: [("0".to_owned(), NodeWatermark { ms: 78, since: 1 })].into(),
         totals: Totals::default(),
+        sinks: BTreeMap::new(),
         state: serde_json::Value::Null,
     };
     found.prepared = Some(prepared.clone());
@@ -117,6 +119,7 @@ fn prepared(batch: u64, state: u64) -> Prepared {
         next_batch_watermark_ms: 0,
         watermarks: BTreeMap::new(),
         totals: Totals::default(),
+        sinks: BTreeMap::new(),
         state: state.into(),
     }
 }
@@ -236,4 +239,106 @@ fn every_reason_tells_what_to_do() {
         let text = reason.to_string();
         assert!(text.contains("onefold checkpoint") || text.contains("use the"), "{text}");
     }
+}
+
+fn mark_of(batch: u64, generation: u64) -> Published {
+    let generation = Some(Generation(generation));
+    let mark = Mark { query: Some(QUERY), batch: BatchId(batch), generation };
+    Published { mark, totals: None }
+}
+
+/// Batch 2 is decided by generation 3, which staged `rows` for the follower.
+fn decided_for_two(rows: u64, follower: Option<Published>) -> Facts {
+    let mut found = marked(facts(0..3, 0..2), 2);
+    found.needs_prepared = true;
+    let output = SinkOutput {
+        sink: "Out[late]".to_owned(),
+        totals: Totals { rows, hash: ContentHash(1) },
+        outputs: serde_json::json!(["staged"]),
+    };
+    let sinks = [("late rows".to_owned(), output)].into();
+    found.prepared = Some(Prepared { sinks, ..prepared(2, 0) });
+    let description = "Out[late]".to_owned();
+    found.followers = vec![Follower { name: "late rows".to_owned(), description, mark: follower }];
+    found
+}
+
+#[test]
+fn what_a_decided_batch_lacks_in_another_sink_is_published_before_its_commit() {
+    for (mark, lacks) in [(None, true), (Some(mark_of(2, 3)), false)] {
+        let Next::AdoptCommit { unpublished, commit, .. } = decide(&decided_for_two(5, mark))
+        else {
+            panic!("the batch is decided");
+        };
+        let names: Vec<&str> = unpublished.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, if lacks { vec!["late rows"] } else { vec![] });
+        assert_eq!(commit.sinks["late rows"].rows, 5);
+    }
+}
+
+#[test]
+fn staged_rows_of_a_sink_that_is_gone_or_moved_are_not_forgotten() {
+    let mut gone = decided_for_two(5, None);
+    gone.followers.clear();
+    assert!(matches!(decide(&gone), Next::Stop(StopReason::SinkGone { batch: BatchId(2), .. })));
+    let mut none_staged = decided_for_two(0, None);
+    none_staged.followers.clear();
+    assert!(matches!(
+        decide(&none_staged),
+        Next::AdoptCommit { unpublished, commit, .. }
+            if unpublished.is_empty() && commit.sinks.is_empty()
+    ));
+    let mut moved = decided_for_two(5, None);
+    moved.followers[0].description = "Out[elsewhere]".to_owned();
+    assert!(matches!(decide(&moved), Next::Stop(StopReason::SinkMoved { .. })));
+}
+
+fn inner(next: &Next) -> &StopReason {
+    match next {
+        Next::Stop(StopReason::InSink { name, reason }) if name == "late rows" => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_follower_is_never_ahead_of_the_sink_that_decides() {
+    let mut found = decided_for_two(5, Some(mark_of(2, 4)));
+    assert!(matches!(inner(&decide(&found)), StopReason::FollowerAhead { .. }));
+    found.mark = Some(mark_of(1, 3));
+    assert!(matches!(inner(&decide(&found)), StopReason::FollowerAhead { .. }));
+    found.followers[0].mark = Some(mark_of(3, 4));
+    assert!(matches!(inner(&decide(&found)), StopReason::SinkAhead { .. }));
+    found.followers[0].mark = None;
+    assert_eq!(decide(&found), Next::RunAgain { batch: BatchId(2) });
+}
+
+#[test]
+fn a_follower_holds_what_it_took_part_in_and_joins_once() {
+    let mut found = marked(facts(0..3, 0..3), 2);
+    let follower =
+        |mark| Follower { name: "late rows".to_owned(), description: "Out[late]".to_owned(), mark };
+    found.followers = vec![follower(None)];
+    assert_eq!(decide(&found), Next::Plan { batch: BatchId(3) }, "it joins with batch 3");
+    found.followers = vec![follower(Some(mark_of(1, 1)))];
+    assert!(matches!(inner(&decide(&found)), StopReason::SinkRejoins { .. }));
+    let sinks = [("late rows".to_owned(), Totals::default())].into();
+    found.last_commit.as_mut().unwrap().sinks = sinks;
+    assert!(matches!(inner(&decide(&found)), StopReason::SinkBehind { .. }));
+    found.followers = vec![follower(Some(mark_of(2, 1)))];
+    assert_eq!(decide(&found), Next::Plan { batch: BatchId(3) });
+}
+
+#[test]
+fn a_further_sink_decides_where_the_main_one_forgets() {
+    let mut found = decided_for_two(5, None);
+    found.followers.clear();
+    found.decider = Some("late rows".to_owned());
+    found.prepared.as_mut().unwrap().totals = Totals { rows: 9, hash: ContentHash(9) };
+    let Next::AdoptCommit { unpublished, commit, .. } = decide(&found) else {
+        panic!("the batch is decided");
+    };
+    assert!(unpublished.is_empty());
+    assert_eq!((commit.totals.unwrap().rows, commit.sinks["late rows"].rows), (9, 5));
+    found.mark = None;
+    assert_eq!(decide(&found), Next::RunAgain { batch: BatchId(2) }, "it has just joined");
 }

@@ -67,6 +67,7 @@ fn commit() -> impl Strategy<Value = Commit> {
             generation: generation.map(Generation),
             totals,
             watermarks: watermarks(next_batch_watermark_ms),
+            sinks: totals.map(|totals| ("late rows".to_owned(), totals)).into_iter().collect(),
         },
     )
 }
@@ -87,6 +88,7 @@ fn prepared() -> impl Strategy<Value = Prepared> {
             next_batch_watermark_ms,
             watermarks: watermarks(next_batch_watermark_ms),
             totals,
+            sinks: BTreeMap::new(),
             state: serde_json::json!({ "0": [state] }),
         },
     )

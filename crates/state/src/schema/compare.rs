@@ -65,6 +65,10 @@ fn compare_operator(old: &OperatorSpec, new: &OperatorSpec) -> Change {
     for family in &new.families {
         match old.families.iter().find(|old| old.name == family.name) {
             Some(old) => compare_family(old, family, &mut found),
+            None if by_time(family) => found.compatible.push(format!(
+                "its rows are let go by time from now on ('{}' is new)",
+                family.name
+            )),
             None => found.incompatible.push(format!("family '{}' is new", family.name)),
         }
     }
@@ -80,6 +84,12 @@ fn compare_operator(old: &OperatorSpec, new: &OperatorSpec) -> Change {
     } else {
         Change::Unchanged
     }
+}
+
+/// A family that tells when rows of another one are to be let go. Its rows are made as that one's
+/// are written.
+fn by_time(family: &FamilySpec) -> bool {
+    [" by time", " last write"].iter().any(|end| family.name.ends_with(end))
 }
 
 fn compare_family(old: &FamilySpec, new: &FamilySpec, found: &mut Findings) {

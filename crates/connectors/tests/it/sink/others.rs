@@ -27,6 +27,7 @@ fn context(last_commit: Option<u64>) -> SinkContext {
         generation: Generation(1),
         last_commit: last_commit.map(BatchId),
         last_intent: last_commit.map(BatchId),
+        follows: false,
         schema: schema(),
         clock: Rig::local(std::path::Path::new("/nowhere")).clock,
         conf: BTreeMap::new(),

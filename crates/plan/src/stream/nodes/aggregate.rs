@@ -1,6 +1,6 @@
 //! GROUP BY over a stream.
 
-use super::{Identity, names, one_input, unordered};
+use super::{Identity, known_columns, names, one_input, unordered};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -61,6 +61,6 @@ impl UserDefinedLogicalNodeCore for StatefulAggregate {
 
     fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         // What the expressions name is added by the caller.
-        Some(vec![Vec::new()])
+        Some(vec![if self.identity.whole_rows { known_columns(&self.input) } else { Vec::new() }])
     }
 }

@@ -1,6 +1,6 @@
 //! `dropDuplicates` and `dropDuplicatesWithinWatermark`.
 
-use super::{Identity, names, one_input, unordered};
+use super::{Identity, known_columns, names, one_input, unordered};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -59,6 +59,11 @@ impl UserDefinedLogicalNodeCore for Deduplicate {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        if self.identity.whole_rows {
+            let known = known_columns(&self.input);
+            let hidden = output_columns.iter().filter(|place| !known.contains(place));
+            return Some(vec![known.iter().chain(hidden).copied().collect()]);
+        }
         Some(vec![output_columns.to_vec()])
     }
 }

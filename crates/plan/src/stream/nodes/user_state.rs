@@ -73,6 +73,14 @@ impl UserFunction {
         }
     }
 
+    /// Whether each key has one state, which only the code itself removes.
+    pub(crate) fn without_timeout(&self) -> bool {
+        match self {
+            UserFunction::Groups(options) => options.timeout == GroupTimeout::None,
+            UserFunction::Transform(_) => false,
+        }
+    }
+
     /// Whether it waits for the clock.
     pub(crate) fn by_processing_time(&self) -> bool {
         match self {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Numbers the operators, parent first, and names them. The name says what the operator does, so
 /// that it stays when something else in the query changes; of equal names those nearer to the
 /// sources count first.
-pub(super) fn number(plan: LogicalPlan) -> Result<(LogicalPlan, usize)> {
+pub(super) fn number(plan: LogicalPlan, whole_rows: bool) -> Result<(LogicalPlan, usize)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
     let named = plan.transform_up(|node| {
         let Some(meaning) = meaning(&node) else { return Ok(Transformed::no(node)) };
@@ -30,7 +30,7 @@ pub(super) fn number(plan: LogicalPlan) -> Result<(LogicalPlan, usize)> {
         }
         let id = next;
         next += 1;
-        Ok(Transformed::yes(with_identity(node, |it| it.id = id)))
+        Ok(Transformed::yes(with_identity(node, |it| (it.id, it.whole_rows) = (id, whole_rows))))
     })?;
     Ok((numbered.data, usize::try_from(next).unwrap_or(usize::MAX)))
 }

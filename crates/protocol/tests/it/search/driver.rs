@@ -560,6 +560,7 @@ fn facts(
             generation: Some(Generation(commit.generation)),
             totals: Some(Totals { rows: commit.rows, hash: ContentHash(0) }),
             watermarks: Default::default(),
+            sinks: Default::default(),
         }),
         sink_keeps_marks: true,
         mark,
