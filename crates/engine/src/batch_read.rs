@@ -7,6 +7,7 @@ use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::reader::DataStreamReader;
 use crate::session::{Session, SessionInner};
+use crate::state_table::{self, StateFormat};
 use crate::timer::Timer;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -69,14 +70,25 @@ impl DataFrameReader {
     pub fn load_paths(self, paths: impl IntoIterator<Item = String>) -> Result<DataFrame> {
         let paths = paths.into_iter().collect();
         let session = self.session.clone();
-        let now = session.inner.tasks.wait(self.table(paths))?;
-        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(now)), None)
+        let now = session.inner.tasks.wait(self.provider(paths))?;
+        let plan = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(now), None)
             .and_then(LogicalPlanBuilder::build)
             .map_err(from_datafusion)?;
         Ok(DataFrame::new(session, plan))
     }
 
-    /// What is under the paths, as a table.
+    /// What is under the paths, as a table of any kind.
+    async fn provider(self, paths: Vec<String>) -> Result<Arc<dyn TableProvider>> {
+        match self.stream.format_name().and_then(StateFormat::of) {
+            Some(format) => {
+                let options = self.stream.into_options();
+                state_table::table(&self.session, format, options, paths).await
+            }
+            None => Ok(Arc::new(self.table(paths).await?)),
+        }
+    }
+
+    /// What is under the paths, as a table of a source.
     pub(crate) async fn table(self, paths: Vec<String>) -> Result<NowTable> {
         let session = Arc::downgrade(&self.session.inner);
         let table = self.stream.table_now(paths).await?;
@@ -90,8 +102,7 @@ pub(crate) async fn now(
     reader: DataStreamReader,
     paths: Vec<String>,
 ) -> Result<Arc<dyn TableProvider>> {
-    let reader = DataFrameReader { session, stream: reader };
-    Ok(Arc::new(reader.table(paths).await?))
+    DataFrameReader { session, stream: reader }.provider(paths).await
 }
 
 /// All that a source has, each time it is scanned.

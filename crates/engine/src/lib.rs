@@ -28,6 +28,7 @@ mod query;
 mod reader;
 mod run;
 mod session;
+mod state_table;
 mod status;
 mod stores;
 mod streams;

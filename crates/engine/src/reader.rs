@@ -78,6 +78,16 @@ impl DataStreamReader {
         self
     }
 
+    /// The source's name, if it was given.
+    pub(crate) fn format_name(&self) -> Option<&str> {
+        self.format.as_deref()
+    }
+
+    /// The options given, unchecked.
+    pub(crate) fn into_options(self) -> OptionMap {
+        self.options
+    }
+
     /// Names the stream in the checkpoint, so that it keeps its place there when the query changes.
     /// All streams of a query are named, or none is.
     #[must_use]

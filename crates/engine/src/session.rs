@@ -5,6 +5,7 @@ use crate::conf::RuntimeConf;
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::reader::DataStreamReader;
+use crate::state_table::{StateFormat, StateTables};
 use crate::stores::StoreOpener;
 use crate::streams::{Process, StreamingQueryManager, Streams};
 use crate::tasks::Tasks;
@@ -134,6 +135,12 @@ fn register_warehouse(inner: &Arc<SessionInner>) -> Result<()> {
         .ok_or_else(|| Error::internal("the planner has no catalog"))?;
     for schema in ["public", "default"] {
         own.register_schema(schema, Arc::clone(&tables)).map_err(from_datafusion)?;
+    }
+    for (name, format) in
+        [("statestore", StateFormat::Rows), ("state-metadata", StateFormat::Metadata)]
+    {
+        let states = StateTables::new(format, Arc::downgrade(inner));
+        own.register_schema(name, Arc::new(states)).map_err(from_datafusion)?;
     }
     let spark = MemoryCatalogProvider::new();
     spark.register_schema("default", tables).map_err(from_datafusion)?;

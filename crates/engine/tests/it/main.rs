@@ -18,6 +18,7 @@ mod own_state;
 mod planted;
 mod queries;
 mod same_as_one_batch;
+mod state_table;
 mod state_ttl;
 mod state_walk;
 mod stateful;
