@@ -116,12 +116,12 @@ fn walk(value: &Value, steps: &[Step]) -> Option<Value> {
     Some(value.clone())
 }
 
-/// Each struct of a column as JSON, fields that are NULL left out.
+/// Each struct of a column as JSON, fields that are NULL left out, times in UTC.
 ///
 /// # Errors
 /// Plan, when the column is none of structs, or has a type that JSON does not know.
 pub(crate) fn json_of(column: &ArrayRef) -> Result<ArrayRef> {
-    to_json(std::slice::from_ref(column))
+    to_json(std::slice::from_ref(column), &Zone::utc())
 }
 
 /// A struct as JSON, fields that are NULL left out.
