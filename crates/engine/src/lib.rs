@@ -55,8 +55,8 @@ pub use onefold_connector::OutputMode;
 pub use onefold_operators::{
     DueTimers, ExpiredTimer, GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun,
     GroupState, GroupTimeout, GroupedRows, ListState, MapState, Processor, ProcessorCode,
-    ProcessorContext, ProcessorRun, ProcessorState, Rows, StateChange, StatefulProcessor, TimeMode,
-    UserError, ValueState, Variables,
+    ProcessorContext, ProcessorRun, ProcessorStart, ProcessorState, Rows, StateChange,
+    StatefulProcessor, TimeMode, UserError, ValueState, Variables,
 };
 pub use progress::{
     FurtherSinkProgress, SinkProgress, SourceProgress, StateOperatorProgress,

@@ -199,7 +199,8 @@ impl GroupedData {
             name: None,
             output: parse_schema(output)?,
             time,
-            mode,
+            mode: Some(mode),
+            event_time: None,
             processor,
             initial: initial.map(GroupedData::keyed).transpose()?,
         };

@@ -3,8 +3,9 @@
 use crate::late::LateOutlet;
 use datafusion::physical_plan::metrics::Time;
 use onefold_state::{BatchState, OperatorId};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What an operator that keeps results emits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct OperatorMetrics {
     late_rows: AtomicU64,
     rows_dropped_as_duplicates: AtomicU64,
     partitions: AtomicU64,
+    variables: OnceLock<BTreeMap<&'static str, u64>>,
     update_time: Time,
     removal_time: Time,
 }
@@ -111,6 +113,16 @@ impl OperatorMetrics {
     #[must_use]
     pub fn removal_time(&self) -> &Time {
         &self.removal_time
+    }
+
+    /// How many variables of which kind a processor has, by Spark's names.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.variables.get().into_iter().flatten().map(|(name, count)| (*name, *count))
+    }
+
+    pub(crate) fn has_variables(&self, counts: &BTreeMap<&'static str, u64>) {
+        // Each partition says the same.
+        let _ = self.variables.set(counts.clone());
     }
 
     pub(crate) fn updated(&self, rows: usize) {

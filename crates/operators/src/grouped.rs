@@ -140,16 +140,21 @@ impl Groups {
     /// Some groups with their rows put together.
     pub(crate) fn together(&self, grouping: &Grouping, part: &[Group]) -> Result<GroupedRows> {
         let keys = grouping.read(part.iter().map(|group| group.key.as_ref()))?;
-        let places: Vec<(usize, usize)> =
-            part.iter().flat_map(|group| group.rows.iter().copied()).collect();
-        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        let rows = interleave_record_batch(&batches, &places)?;
+        let rows = self.rows_of(part)?;
         let mut end = 0;
         let ends = part.iter().map(|group| {
             end += group.rows.len();
             end
         });
         Ok(GroupedRows { keys, rows, ends: ends.collect() })
+    }
+
+    /// The rows of some groups, one group after the other.
+    pub(crate) fn rows_of(&self, part: &[Group]) -> Result<RecordBatch> {
+        let places: Vec<(usize, usize)> =
+            part.iter().flat_map(|group| group.rows.iter().copied()).collect();
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        Ok(interleave_record_batch(&batches, &places)?)
     }
 
     /// Groups the rows of the batch, without the late ones, which are counted.

@@ -13,6 +13,7 @@
 mod aggregate;
 mod context;
 mod dedup;
+mod ephemeral;
 mod event_time;
 mod exchange;
 mod failure;
@@ -38,6 +39,7 @@ mod watermark;
 pub use aggregate::{NamedExpr, StatefulAggregate};
 pub use context::{EmitMode, OperatorContext, OperatorMetrics};
 pub use dedup::{Deduplicate, DeduplicateWithin};
+pub use ephemeral::EphemeralState;
 pub use event_time::EventTimeStats;
 pub use exchange::KeyGroupExchangeExec;
 pub use grouped::GroupedRows;
@@ -52,9 +54,9 @@ pub use limit::GlobalLimit;
 pub use rows::Rows;
 pub use session::SessionAggregate;
 pub use transform::{
-    DueTimers, ExpiredTimer, InitialState, ListState, MapState, Processor, ProcessorCode,
-    ProcessorContext, ProcessorRun, ProcessorState, StatefulProcessor, TimeMode,
-    TransformWithState, ValueState, Variables,
+    DueTimers, ExpiredTimer, InitialState, ListState, MapState, PartitionKeys, PartitionRows,
+    PartitionRun, Processor, ProcessorCode, ProcessorContext, ProcessorRun, ProcessorStart,
+    ProcessorState, StatefulProcessor, TimeMode, TransformWithState, ValueState, Variables,
 };
 pub use ttl::StateTtl;
 pub use watermark::WatermarkExec;

@@ -68,6 +68,7 @@ mod arrow_values;
 mod code;
 mod context;
 mod kinds;
+mod partition;
 mod processor;
 mod run;
 #[cfg(test)]
@@ -75,9 +76,10 @@ mod tests;
 mod timers;
 mod variables;
 
-pub use code::{DueTimers, ProcessorCode, ProcessorRun, ProcessorState};
+pub use code::{DueTimers, ProcessorCode, ProcessorRun, ProcessorStart, ProcessorState};
 pub use context::ProcessorContext;
 pub use kinds::{ListState, MapState, ValueState};
+pub use partition::{PartitionKeys, PartitionRows, PartitionRun};
 pub use processor::{ExpiredTimer, Processor, StatefulProcessor};
 pub use variables::Variables;
 
@@ -155,7 +157,7 @@ impl TransformWithState {
         let plan = self.plan(input)?;
         Ok(OperatorSpec {
             id,
-            kind: "transformWithStateExec".to_owned(),
+            kind: self.processor.get().kind().to_owned(),
             label: label.to_owned(),
             families: plan.layout.families,
             single: self.keys.is_empty(),

@@ -27,6 +27,7 @@ mod propagate;
 mod random;
 mod seeded;
 mod stateful;
+mod static_state;
 mod table;
 mod ttl;
 mod user_state;
@@ -48,7 +49,9 @@ use std::sync::{Arc, OnceLock};
 pub use define::{drop_duplicates, with_watermark};
 pub use event_time::WATERMARK_DELAY;
 pub use onefold_operators::{
-    GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupTimeout, StateChange,
+    GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupTimeout, PartitionKeys,
+    PartitionRows, PartitionRun, Processor, ProcessorCode, ProcessorStart, StateChange, TimeMode,
+    Variables,
 };
 pub use onefold_operators::{LateReceiver, LateSender, late_rows};
 pub(crate) use random::{RandomFunction, RandomKind};

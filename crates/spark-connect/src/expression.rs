@@ -63,6 +63,13 @@ impl<'a> Translator<'a> {
             ExprType::ExpressionString(text) => {
                 onefold_plan::sql::parse_select_item(&text.expression)?
             }
+            ExprType::Cast(_) => match alias_below(expression) {
+                Some(name) => SelectItem::ExprWithAlias {
+                    expr: self.expression(expression)?,
+                    alias: quoted(name),
+                },
+                None => SelectItem::UnnamedExpr(self.expression(expression)?),
+            },
             _ => SelectItem::UnnamedExpr(self.expression(expression)?),
         })
     }
@@ -217,6 +224,15 @@ impl<'a> Translator<'a> {
             arguments.push(value);
         }
         Ok(call("named_struct", arguments))
+    }
+}
+
+/// The alias of what is cast, which names the result too.
+fn alias_below(expression: &Expression) -> Option<&str> {
+    match expression.expr_type.as_ref()? {
+        ExprType::Cast(cast) => alias_below(cast.expr.as_deref()?),
+        ExprType::Alias(alias) => alias.name.first().map(String::as_str),
+        _ => None,
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! One daemon for each session forks the workers for functions on columns and rows ([`pool`]);
 //! `foreachBatch` has a process of its own for each query ([`worker`]). All end with the server:
-//! a daemon ends when its standard input closes.
+//! a daemon ends when its standard input closes. A processor of `transformWithState` ([`transform`])
+//! asks for its state over a socket of its own ([`state_server`]).
 
 pub(crate) mod foreach;
 pub(crate) mod foreach_batch;
@@ -12,8 +13,14 @@ pub(crate) mod groups;
 mod pickle;
 pub(crate) mod pool;
 mod process;
+mod state_messages;
+mod state_rows;
+mod state_server;
+mod state_socket;
 mod task;
+pub(crate) mod transform;
 mod udf;
+mod unpickle;
 mod wire;
 pub(crate) mod worker;
 

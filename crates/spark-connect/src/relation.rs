@@ -8,6 +8,7 @@ mod missing;
 mod python;
 mod read;
 mod sets;
+mod state;
 
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};

@@ -102,6 +102,8 @@ fn operator(
         let dropped = count(OperatorMetrics::rows_dropped_as_duplicates);
         custom.insert("numDroppedDuplicateRows".to_owned(), dropped);
     }
+    let variables = ran.into_iter().flat_map(OperatorMetrics::variables);
+    custom.extend(variables.map(|(name, count)| (name.to_owned(), count)));
     // Spark keeps a join in four stores.
     let stores = if kind == "symmetricHashJoin" { 4 } else { 1 };
     StateOperatorProgress {

@@ -1,6 +1,7 @@
 //! What handles the keys of a partition, in Arrow: where code of any language comes in.
 
 use super::context::ProcessorContext;
+use super::partition::PartitionRun;
 use super::timers::{Due, Timers};
 use super::variables::{Slot, Variables};
 use crate::OperatorMetrics;
@@ -25,7 +26,29 @@ pub trait ProcessorCode: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Any: the batch fails.
-    fn start(&self) -> Result<Box<dyn ProcessorRun>>;
+    fn start(&self) -> Result<ProcessorStart>;
+
+    /// What the state calls this kind of operator.
+    fn kind(&self) -> &'static str {
+        "transformWithStateExec"
+    }
+}
+
+/// How code handles a partition.
+pub enum ProcessorStart {
+    /// It is called with some keys or timers at a time.
+    Calls(Box<dyn ProcessorRun>),
+    /// It is called once, and asks for rows, keys and timers by itself.
+    Whole(Box<dyn PartitionRun>),
+}
+
+impl fmt::Debug for ProcessorStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProcessorStart::Calls(_) => "Calls",
+            ProcessorStart::Whole(_) => "Whole",
+        })
+    }
 }
 
 /// Code at work in one partition of one batch. Its calls may wait: other partitions go on, as far

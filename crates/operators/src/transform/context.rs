@@ -43,7 +43,7 @@ impl ProcessorContext<'_> {
     /// Registers a timer for the key, if there is none for that time yet.
     ///
     /// # Errors
-    /// Invalid: the time mode is None, or the time is not after 1970; what the state gives.
+    /// Invalid: the time mode is None, or the time is before 1970; what the state gives.
     pub fn register_timer(&mut self, expiry_ms: i64) -> Result<()> {
         self.timers.register(self.state, self.group, self.key, expiry_ms)
     }

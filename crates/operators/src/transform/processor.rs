@@ -1,6 +1,6 @@
 //! The user's processor, without its types.
 
-use super::code::{DueTimers, ProcessorCode, ProcessorRun, ProcessorState};
+use super::code::{DueTimers, ProcessorCode, ProcessorRun, ProcessorStart, ProcessorState};
 use super::context::ProcessorContext;
 use super::variables::Variables;
 use crate::grouped::GroupedRows;
@@ -124,11 +124,11 @@ impl<P: StatefulProcessor> ProcessorCode for Typed<P> {
         self.0.clone().init(variables).map_err(of_user)
     }
 
-    fn start(&self) -> Result<Box<dyn ProcessorRun>> {
+    fn start(&self) -> Result<ProcessorStart> {
         let mut processor = self.0.clone();
         // Its handles are set by declaring; what is declared is the same as before.
         processor.init(&mut Variables::again()).map_err(of_user)?;
-        Ok(Box::new(Typed(processor)))
+        Ok(ProcessorStart::Calls(Box::new(Typed(processor))))
     }
 }
 

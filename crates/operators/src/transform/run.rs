@@ -1,8 +1,9 @@
 //! One partition of a transformation with state in one batch.
 
-use super::code::{DueTimers, Handled, ProcessorRun, ProcessorState};
+use super::code::{DueTimers, Handled, ProcessorRun, ProcessorStart, ProcessorState};
 use super::context::damaged;
 use super::kinds::Size;
+use super::partition::{PartitionKeys, PartitionRows, PartitionRun};
 use super::timers::{Due, Timers};
 use super::{TimeMode, TransformPlan};
 use crate::OperatorContext;
@@ -79,8 +80,9 @@ impl TransformOperator {
                 futures::try_join!(first, input.try_collect())?;
             let code = plan.processor.get().start().map_err(external)?;
             let timers = Timers::new(plan.layout.timers);
-            let run = TransformRun { plan, context, state, code, timers, outlet };
-            run.run(first, rows).await
+            context.metrics.has_variables(&plan.layout.counts);
+            let run = TransformRun { plan, context, state, timers, outlet };
+            run.run(code, first, rows).await
         }))
     }
 }
@@ -111,17 +113,26 @@ struct TransformRun {
     plan: Arc<TransformPlan>,
     context: OperatorContext,
     state: Box<dyn PartitionState>,
-    code: Box<dyn ProcessorRun>,
     timers: Timers,
     outlet: Outlet,
 }
 
 impl TransformRun {
-    async fn run(mut self, first: Vec<RecordBatch>, rows: Vec<RecordBatch>) -> Result<()> {
-        let handled = self.handle(first, rows).await;
-        let closed = self.code.close().map_err(external);
-        handled?;
-        closed?;
+    async fn run(
+        mut self,
+        code: ProcessorStart,
+        first: Vec<RecordBatch>,
+        rows: Vec<RecordBatch>,
+    ) -> Result<()> {
+        match code {
+            ProcessorStart::Calls(mut code) => {
+                let handled = self.handle(code.as_mut(), first, rows).await;
+                let closed = code.close().map_err(external);
+                handled?;
+                closed?;
+            }
+            ProcessorStart::Whole(mut code) => self.whole(code.as_mut(), first, rows).await?,
+        }
         self.outlet.finish().await?;
         let counted = self.plan.layout.families.iter().enumerate();
         let counted = counted.filter(|(_, family)| family.counted);
@@ -130,33 +141,73 @@ impl TransformRun {
         Ok(())
     }
 
-    async fn handle(&mut self, first: Vec<RecordBatch>, rows: Vec<RecordBatch>) -> Result<()> {
+    /// Lets code handle the partition that asks for all by itself.
+    async fn whole(
+        &mut self,
+        code: &mut dyn PartitionRun,
+        first: Vec<RecordBatch>,
+        rows: Vec<RecordBatch>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let plan = Arc::clone(&self.plan);
+        let initial = plan.initial.as_ref();
+        let initial = initial.map(|grouping| Groups::gather(grouping, first, &self.context));
+        let rows = PartitionRows {
+            initial: initial.transpose()?,
+            rows: Groups::gather(&plan.grouping, rows, &self.context)?,
+        };
+        let until = self.due_until();
+        let mut keys =
+            PartitionKeys::new(self.state.as_mut(), &plan, &mut self.timers, &self.context, until);
+        // Code of another language may be dear to call.
+        let idle = rows.is_empty() && !keys.has_due().map_err(external)?;
+        let out = if idle { Vec::new() } else { code.run(&rows, &mut keys).map_err(external)? };
+        drop(rows);
+        self.context.metrics.update_time().add_elapsed(begun);
+        self.send(out).await?;
+        let begun = Instant::now();
+        self.expire()?;
+        self.context.metrics.removal_time().add_elapsed(begun);
+        Ok(())
+    }
+
+    /// Up to when timers are due.
+    fn due_until(&self) -> Option<i64> {
+        match self.plan.mode {
+            TimeMode::None => None,
+            TimeMode::ProcessingTime => Some(self.context.batch_time_ms),
+            // As in Spark the watermark is 0 while there is none.
+            TimeMode::EventTime => Some(self.context.evict_ms.unwrap_or(0)),
+        }
+    }
+
+    async fn handle(
+        &mut self,
+        code: &mut dyn ProcessorRun,
+        first: Vec<RecordBatch>,
+        rows: Vec<RecordBatch>,
+    ) -> Result<()> {
         let begun = Instant::now();
         let plan = Arc::clone(&self.plan);
         if let Some(grouping) = plan.initial.as_ref().filter(|_| !first.is_empty()) {
             let groups = Groups::gather(grouping, first, &self.context)?;
             for part in groups.parts() {
                 let rows = groups.together(grouping, part)?;
-                let out = self.call(keys_of(part), |code, state| code.initial(&rows, state))?;
+                let out = self.call(keys_of(part), |state| code.initial(&rows, state))?;
                 self.send(out).await?;
             }
         }
         let groups = Groups::gather(&plan.grouping, rows, &self.context)?;
         for part in groups.parts() {
             let rows = groups.together(&plan.grouping, part)?;
-            let out = self.call(keys_of(part), |code, state| code.rows(&rows, state))?;
+            let out = self.call(keys_of(part), |state| code.rows(&rows, state))?;
             self.send(out).await?;
         }
         self.context.metrics.update_time().add_elapsed(begun);
 
         let begun = Instant::now();
-        let until = match plan.mode {
-            TimeMode::None => None,
-            TimeMode::ProcessingTime => Some(self.context.batch_time_ms),
-            TimeMode::EventTime => self.context.evict_ms,
-        };
-        if let Some(until) = until {
-            self.fire(until).await?;
+        if let Some(until) = self.due_until() {
+            self.fire(code, until).await?;
         }
         self.expire()?;
         self.context.metrics.removal_time().add_elapsed(begun);
@@ -166,10 +217,7 @@ impl TransformRun {
     fn call(
         &mut self,
         handled: Handled<'_>,
-        handle: impl FnOnce(
-            &mut dyn ProcessorRun,
-            &mut ProcessorState<'_>,
-        ) -> onefold_types::Result<Vec<RecordBatch>>,
+        handle: impl FnOnce(&mut ProcessorState<'_>) -> onefold_types::Result<Vec<RecordBatch>>,
     ) -> Result<Vec<RecordBatch>> {
         let mut state = ProcessorState {
             state: self.state.as_mut(),
@@ -181,11 +229,11 @@ impl TransformRun {
             batch_time_ms: self.context.batch_time_ms,
             handled,
         };
-        handle(self.code.as_mut(), &mut state).map_err(external)
+        handle(&mut state).map_err(external)
     }
 
     /// Handles the timers with a time up to `until`.
-    async fn fire(&mut self, until: i64) -> Result<()> {
+    async fn fire(&mut self, code: &mut dyn ProcessorRun, until: i64) -> Result<()> {
         self.timers.begin();
         let plan = Arc::clone(&self.plan);
         for group in key_groups(self.state.as_ref())? {
@@ -197,9 +245,8 @@ impl TransformRun {
                     let keys = plan.grouping.read(due.iter().map(|due| due.key.as_ref()))?;
                     let expiries_ms = due.iter().map(|due| due.expiry_ms).collect();
                     let timers = DueTimers { keys, expiries_ms };
-                    let out = self.call(Handled::Timers(group, &due), |code, state| {
-                        code.timers(&timers, state)
-                    })?;
+                    let out = self
+                        .call(Handled::Timers(group, &due), |state| code.timers(&timers, state))?;
                     self.send(out).await?;
                 }
                 match due.into_iter().next_back() {
@@ -246,7 +293,7 @@ impl TransformRun {
         let key = row.len().checked_sub(NUMBER).and_then(|end| row.get(..end));
         let key = key.ok_or_else(|| external(damaged()))?;
         let keys = Handled::Keys(vec![(group, key)]);
-        self.call(keys, |_, state| {
+        self.call(keys, |state| {
             let Some(mut context) = state.at(0)? else { return Ok(Vec::new()) };
             if let Some(size) = Size::read(&mut context, sizes)? {
                 Size { size: size.size - 1, ..size }.write(&mut context, sizes)?;

@@ -20,7 +20,7 @@ pub(super) struct Timers {
 }
 
 /// A timer that is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Due {
     pub(super) expiry_ms: i64,
     pub(super) key: Box<[u8]>,
@@ -51,8 +51,8 @@ impl Timers {
         expiry_ms: i64,
     ) -> Result<()> {
         let families = self.families()?;
-        if expiry_ms <= 0 {
-            return Err(Error::invalid(format!("a timer for {expiry_ms} is not after 1970")));
+        if expiry_ms < 0 {
+            return Err(Error::invalid(format!("a timer for {expiry_ms} is before 1970")));
         }
         let (by_key, by_time) = (key_time(key, expiry_ms), expiry_key(expiry_ms, key));
         if let Some(fresh) = &mut self.fresh {
@@ -129,10 +129,9 @@ impl Timers {
         due.collect()
     }
 
-    /// Takes a timer that was due, if it is still there and not of this batch's making; says
-    /// whether it is to be handled.
-    pub(super) fn take(
-        &mut self,
+    /// Whether a timer that was due is still there and not of this batch's making.
+    pub(super) fn is_there(
+        &self,
         state: &mut dyn PartitionState,
         group: KeyGroup,
         due: &Due,
@@ -142,11 +141,22 @@ impl Timers {
             return Ok(false);
         }
         let found = state.get(families.by_time, &[(group, &due.place)])?;
-        if found.into_iter().next().flatten().is_none() {
-            return Ok(false);
+        Ok(found.into_iter().next().flatten().is_some())
+    }
+
+    /// Takes a timer that was due, if it [is there](Timers::is_there); says whether it is to be
+    /// handled.
+    pub(super) fn take(
+        &mut self,
+        state: &mut dyn PartitionState,
+        group: KeyGroup,
+        due: &Due,
+    ) -> Result<bool> {
+        let there = self.is_there(state, group, due)?;
+        if there {
+            self.delete(state, group, &due.key, due.expiry_ms)?;
         }
-        self.delete(state, group, &due.key, due.expiry_ms)?;
-        Ok(true)
+        Ok(there)
     }
 }
 

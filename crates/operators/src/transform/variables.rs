@@ -8,6 +8,7 @@ use crate::keys::{RowCodec, plain, state_schema};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use onefold_state::{Access, FamilySpec};
 use onefold_types::{Error, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub struct Variables {
     /// `None`: what is declared was checked before.
     mode: Option<TimeMode>,
     declared: Vec<Declared>,
+    deleted: u64,
 }
 
 #[derive(Debug)]
@@ -37,12 +39,12 @@ enum Kind {
 
 impl Variables {
     pub(super) fn new(mode: TimeMode) -> Self {
-        Variables { mode: Some(mode), declared: Vec::new() }
+        Variables { mode: Some(mode), declared: Vec::new(), deleted: 0 }
     }
 
     /// For a processor whose declarations were taken before.
     pub(super) fn again() -> Self {
-        Variables { mode: None, declared: Vec::new() }
+        Variables { mode: None, declared: Vec::new(), deleted: 0 }
     }
 
     /// Declares one value for each key.
@@ -84,6 +86,11 @@ impl Variables {
         ttl: Option<Duration>,
     ) -> Result<MapState<K, T>> {
         Ok(MapState::at(self.declare(name, Kind::Map(key), value, ttl)?))
+    }
+
+    /// Counts variables that `init` declared and deleted again, for the query's progress.
+    pub fn deleted(&mut self, count: u64) {
+        self.deleted += count;
     }
 
     fn declare(
@@ -149,6 +156,8 @@ pub(super) struct Layout {
     pub(super) timers: Option<TimerFamilies>,
     /// Family of the marks that say that the initial state was taken.
     pub(super) begun: Option<usize>,
+    /// How many variables of which kind there are, by Spark's names.
+    pub(super) counts: BTreeMap<&'static str, u64>,
 }
 
 impl Layout {
@@ -159,7 +168,8 @@ impl Layout {
         initial: bool,
     ) -> Result<Self> {
         let (families, slots) = (Vec::new(), Vec::new());
-        let mut layout = Layout { families, slots, timers: None, begun: None };
+        let counts = counts(variables);
+        let mut layout = Layout { families, slots, timers: None, begun: None, counts };
         for declared in &variables.declared {
             let slot = layout.slot(declared, grouping)?;
             layout.slots.push(slot);
@@ -246,6 +256,22 @@ impl Layout {
         self.families.push(FamilySpec { name, key, value, access, counted });
         self.families.len() - 1
     }
+}
+
+fn counts(variables: &Variables) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::from([("numDeletedStateVars", variables.deleted)]);
+    for declared in &variables.declared {
+        let name = match (&declared.kind, declared.ttl_ms) {
+            (Kind::Value, None) => "numValueStateVars",
+            (Kind::Value, Some(_)) => "numValueStateWithTTLVars",
+            (Kind::List, None) => "numListStateVars",
+            (Kind::List, Some(_)) => "numListStateWithTTLVars",
+            (Kind::Map(_), None) => "numMapStateVars",
+            (Kind::Map(_), Some(_)) => "numMapStateWithTTLVars",
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
 }
 
 fn first(field: FieldRef, rest: &SchemaRef) -> SchemaRef {

@@ -195,7 +195,9 @@ fn describe(plan: &LogicalPlan, mode: OutputMode, known: &mut Stateful) -> Resul
         }
         // An initial state is no stream.
         let stream = inputs.into_iter().take(1).collect();
-        return Ok(operator(node.identity.id, Output::Nothing, stream));
+        let keeps = node.function.keeps_watermark();
+        let output = if keeps { Output::Same } else { Output::Nothing };
+        return Ok(operator(node.identity.id, output, stream));
     }
     Ok(Flow::Through(inputs))
 }

@@ -19,14 +19,19 @@ pub(crate) mod eval {
     pub(crate) const MAP_IN_ARROW: i32 = 207;
     pub(crate) const GROUPED_WITH_STATE: i32 = 208;
     pub(crate) const GROUPED_ARROW: i32 = 209;
+    pub(crate) const STATE_PANDAS: i32 = 211;
+    pub(crate) const STATE_PANDAS_INITIAL: i32 = 212;
+    pub(crate) const STATE_ROWS: i32 = 213;
+    pub(crate) const STATE_ROWS_INITIAL: i32 = 214;
     pub(crate) const ARROW: i32 = 250;
     pub(crate) const ARROW_ITERATOR: i32 = 251;
 }
 
 /// Settings of the session that workers ask for.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "spark.sql.session.timeZone",
     "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.execution.arrow.maxBytesPerBatch",
     "spark.sql.execution.arrow.useLargeVarTypes",
     "spark.sql.execution.pandas.convertToArrowArraySafely",
     "spark.sql.execution.pyspark.binaryAsBytes",
@@ -70,6 +75,11 @@ impl PythonFunction {
             ))),
             None => Err(Failure::missing("function")),
         }
+    }
+
+    /// A setting of the session.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
     /// The writer of `foreach`, which gives nothing.

@@ -1,12 +1,13 @@
-//! Rows as Python's pickle, for `foreach`: lists of PySpark's `Row`.
+//! Rows as Python's pickle: lists of PySpark's `Row` for `foreach`, single ones for state.
 //!
 //! Protocol 3 of `pickletools`; only the few opcodes that plain values need.
 
 use crate::failure::{Failure, Outcome};
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Fields, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalYearMonthType,
+    TimestampMicrosecondType,
 };
 use chrono::{Datelike, Timelike};
 
@@ -15,6 +16,126 @@ const STOP: u8 = b'.';
 const REDUCE: u8 = b'R';
 const TUPLE: u8 = b't';
 const NONE: u8 = b'N';
+
+/// In what form a row of state goes to Python.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form<'a> {
+    /// As rows of rows.
+    Rows,
+    /// As the values that Spark keeps, of which Python makes a row by the columns' JSON.
+    Internal { json: &'a str },
+}
+
+/// A row of some columns of declared types: maps may be lists of their entries.
+pub(super) fn row(
+    fields: &Fields,
+    columns: &[ArrayRef],
+    row: usize,
+    form: Form<'_>,
+) -> Outcome<Vec<u8>> {
+    let mut out = vec![0x80, 3];
+    match form {
+        Form::Rows => state_struct(&mut out, fields, columns, row, true)?,
+        Form::Internal { json } => {
+            global(&mut out, "pyspark.sql.types", "_create_row_inbound_converter");
+            out.push(MARK);
+            global(&mut out, "pyspark.sql.types", "_parse_datatype_json_string");
+            out.push(MARK);
+            text(&mut out, json)?;
+            out.extend([TUPLE, REDUCE, TUPLE, REDUCE]);
+            state_struct(&mut out, fields, columns, row, false)?;
+            out.push(REDUCE);
+        }
+    }
+    out.push(STOP);
+    Ok(out)
+}
+
+/// The values of a struct: a row with its names, or a bare tuple.
+fn state_struct(
+    out: &mut Vec<u8>,
+    fields: &Fields,
+    columns: &[ArrayRef],
+    row: usize,
+    as_row: bool,
+) -> Outcome<()> {
+    if as_row {
+        global(out, "pyspark.sql.types", "_create_row");
+        out.extend([MARK, b']', MARK]);
+        for field in fields {
+            text(out, field.name())?;
+        }
+        out.push(b'e');
+    }
+    out.push(MARK);
+    for (field, column) in fields.iter().zip(columns) {
+        state_value(out, field.data_type(), column.as_ref(), row, as_row)?;
+    }
+    out.push(TUPLE);
+    if as_row {
+        out.extend([TUPLE, REDUCE]);
+    }
+    Ok(())
+}
+
+fn state_value(
+    out: &mut Vec<u8>,
+    declared: &DataType,
+    array: &dyn Array,
+    row: usize,
+    as_row: bool,
+) -> Outcome<()> {
+    if array.is_null(row) {
+        out.push(NONE);
+        return Ok(());
+    }
+    match (declared, array.data_type()) {
+        (DataType::Struct(fields), DataType::Struct(_)) => {
+            state_struct(out, fields, array.as_struct().columns(), row, as_row)?;
+        }
+        (DataType::List(element), DataType::List(_)) => {
+            let values = array.as_list::<i32>().value(row);
+            out.extend([b']', MARK]);
+            for place in 0..values.len() {
+                state_value(out, element.data_type(), values.as_ref(), place, as_row)?;
+            }
+            out.push(b'e');
+        }
+        (DataType::Map(entries, _), DataType::List(_)) => {
+            let pairs = array.as_list::<i32>().value(row);
+            out.extend([b'}', MARK]);
+            if let (DataType::Struct(fields), Some(pairs)) =
+                (entries.data_type(), pairs.as_struct_opt())
+                && let ([key_field, value_field], [keys, values]) =
+                    (fields.as_ref(), pairs.columns())
+            {
+                for place in 0..pairs.len() {
+                    state_value(out, key_field.data_type(), keys.as_ref(), place, as_row)?;
+                    state_value(out, value_field.data_type(), values.as_ref(), place, as_row)?;
+                }
+            }
+            out.push(b'u');
+        }
+        (_, DataType::Binary) => {
+            let bytes = array.as_binary::<i32>().value(row);
+            out.push(b'B');
+            size(out, bytes.len())?;
+            out.extend(bytes);
+        }
+        (_, DataType::Timestamp(..)) => {
+            whole(out, array.as_primitive::<TimestampMicrosecondType>().value(row));
+        }
+        (_, DataType::Date32) => whole(out, array.as_primitive::<Date32Type>().value(row).into()),
+        (_, DataType::Duration(_)) => {
+            whole(out, array.as_primitive::<DurationMicrosecondType>().value(row));
+        }
+        (_, DataType::Interval(_)) => {
+            whole(out, array.as_primitive::<IntervalYearMonthType>().value(row).into());
+        }
+        _ => value(out, array, row)?,
+    }
+    Ok(())
+}
 
 /// A list of rows of a batch, which has the plain types.
 pub(super) fn rows(batch: &RecordBatch) -> Outcome<Vec<u8>> {
@@ -63,7 +184,7 @@ fn whole(out: &mut Vec<u8>, value: i64) {
 fn struct_value(
     out: &mut Vec<u8>,
     names: &[&str],
-    columns: &[arrow::array::ArrayRef],
+    columns: &[ArrayRef],
     row: usize,
 ) -> Outcome<()> {
     global(out, "pyspark.sql.types", "_create_row");

@@ -2,13 +2,14 @@
 //! used again.
 
 use super::process;
+use super::state_socket::SocketFolder;
 use super::wire::{lost, read_int, read_text, write_text};
 use onefold_types::{Error, Result};
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -24,6 +25,7 @@ pub(crate) struct PythonPool {
     /// Where files of the client are.
     pub(super) files: PathBuf,
     state: Mutex<State>,
+    sockets: OnceLock<SocketFolder>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +61,19 @@ impl Drop for Daemon {
 impl PythonPool {
     /// No process is started before the first function is called.
     pub(crate) fn new(python: String, files: PathBuf) -> Self {
-        PythonPool { python, files, state: Mutex::default() }
+        PythonPool { python, files, state: Mutex::default(), sockets: OnceLock::new() }
+    }
+
+    /// Where sockets are over which workers ask for state.
+    ///
+    /// # Errors
+    /// Unavailable: the folder cannot be made.
+    pub(super) fn sockets(&self) -> Result<&SocketFolder> {
+        if self.sockets.get().is_none() {
+            // Of two at once, one is dropped again.
+            let _ = self.sockets.set(SocketFolder::new()?);
+        }
+        self.sockets.get().ok_or_else(|| Error::internal("a folder for sockets is gone"))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

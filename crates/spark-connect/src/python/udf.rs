@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Rows that a function gets at once, unless a setting says otherwise.
-const ROWS_AT_ONCE: usize = 10_000;
+pub(super) const ROWS_AT_ONCE: usize = 10_000;
 
 /// How rows go in and come out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -37,8 +37,8 @@ impl Planner<'_> {
     }
 
     pub(super) fn group_map(&mut self, map: &GroupMap) -> Outcome<LogicalPlan> {
-        if map.transform_with_state_info.is_some() {
-            return Err(Failure::unsupported("transformWithState"));
+        if let Some(info) = &map.transform_with_state_info {
+            return self.transform_with_state(map, info);
         }
         let input = stream::shown(self.input(map.input.as_deref())?)?;
         let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;

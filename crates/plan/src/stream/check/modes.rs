@@ -131,12 +131,11 @@ pub(super) fn check_deduplicate(node: &Deduplicate, mode: OutputMode) -> Result<
 }
 
 pub(super) fn check_user_state(node: &UserState, mode: OutputMode) -> Result<()> {
-    let own = node.function.mode();
     let kind = match node.function {
         UserFunction::Groups(_) => "[map|flatMap]GroupsWithState",
         UserFunction::Transform(_) => "transformWithState",
     };
-    if own != mode {
+    if let Some(own) = node.function.mode().filter(|own| *own != mode) {
         return Err(Error::invalid(format!(
             "{kind} in {} mode is not supported with {} output mode on a streaming \
              DataFrame/Dataset",

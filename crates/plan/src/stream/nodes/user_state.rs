@@ -57,10 +57,10 @@ impl UserFunction {
         }
     }
 
-    /// The output mode that the code is written for.
-    pub(crate) fn mode(&self) -> OutputMode {
+    /// The output mode that the code is written for, if it matters.
+    pub(crate) fn mode(&self) -> Option<OutputMode> {
         match self {
-            UserFunction::Groups(options) => options.mode,
+            UserFunction::Groups(options) => Some(options.mode),
             UserFunction::Transform(options) => options.mode,
         }
     }
@@ -78,6 +78,14 @@ impl UserFunction {
         match self {
             UserFunction::Groups(options) => options.timeout == GroupTimeout::None,
             UserFunction::Transform(_) => false,
+        }
+    }
+
+    /// Whether the watermark holds for what comes out.
+    pub(crate) fn keeps_watermark(&self) -> bool {
+        match self {
+            UserFunction::Groups(_) => false,
+            UserFunction::Transform(options) => options.event_time.is_some(),
         }
     }
 
