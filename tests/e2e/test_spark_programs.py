@@ -68,7 +68,8 @@ def reason(expected: dict, given: dict | None) -> str:
     if given is None:
         return "the program ended early"
     if "error" in given:
-        text = given["text"].split("JVM stacktrace")[0].split("SQLSTATE")[0]
+        # What the planner thinks was meant is another word in each run.
+        text = given["text"].split("Did you mean")[0].split("SQLSTATE")[0]
         return f"{given['error']} {' '.join(text.split())[:120]}"
     if "error" in expected:
         return f"no error, where Spark has {expected['error']}"
