@@ -33,6 +33,7 @@ pub(crate) fn encode(overlays: &[&Overlay], heading: &Heading<'_>) -> Option<Fin
     }
     blocks.sort_by_key(|block| (block.place, block.first, block.last));
     let mut writer = heading.writer();
+    writer.reserve(blocks.iter().map(|block| block.bytes.len()).sum());
     blocks.into_iter().for_each(|block| writer.push(block));
     Some(writer.finish())
 }
@@ -48,15 +49,19 @@ fn encode_all(overlays: &[&Overlay]) -> Vec<EncodedBlock> {
         let of_share = |share: &[&Overlay]| -> Vec<EncodedBlock> {
             share.iter().flat_map(|overlay| encode_one(overlay)).collect()
         };
-        let threads: Vec<_> = overlays
+        // This thread takes the first share.
+        let (own, others) = overlays.split_at(share.min(overlays.len()));
+        let threads: Vec<_> = others
             .chunks(share)
             .map(|share| (share, scope.spawn(move || of_share(share))))
             .collect();
+        let mut blocks = of_share(own);
         // A thread that did not come back is made up for here.
         let join = |(share, thread): (_, std::thread::ScopedJoinHandle<'_, Vec<EncodedBlock>>)| {
             thread.join().unwrap_or_else(|_| of_share(share))
         };
-        threads.into_iter().flat_map(join).collect()
+        blocks.extend(threads.into_iter().flat_map(join));
+        blocks
     })
 }
 

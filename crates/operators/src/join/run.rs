@@ -130,11 +130,11 @@ impl JoinRun {
     fn scan_key(
         &mut self,
         side: &SidePlan,
-        key: &Key,
+        key: Key<'_>,
         after: Option<&[u8]>,
     ) -> Result<Vec<StateRow>> {
-        let from = after.map_or(Limit::Included(key.bytes.as_ref()), Limit::Excluded);
-        let end = end_of_key(&key.bytes);
+        let from = after.map_or(Limit::Included(key.bytes), Limit::Excluded);
+        let end = end_of_key(key.bytes);
         let to = Limit::Excluded(end.as_slice());
         self.state.scan(side.rows, key.group, from, to, SCAN).map_err(external)
     }
@@ -236,11 +236,11 @@ impl JoinRun {
             let key = keys.get(row.key).ok_or_else(|| internal("a join lost a key"))?;
             let index = self.next_index(key.group)?;
             let bound = side.bound.as_ref().zip(row.bound);
-            row_key(&mut bytes, &key.bytes, bound.map(|(_, time)| time), index);
+            row_key(&mut bytes, key.bytes, bound.map(|(_, time)| time), index);
             complete(&mut value, columns.data(), row.matched && side.tracked);
             self.state.put(side.rows, key.group, &bytes, &value).map_err(external)?;
             if let Some((bound, time)) = bound {
-                expiry_key(&mut bytes, &key.bytes, time, index);
+                expiry_key(&mut bytes, key.bytes, time, index);
                 self.state.put(bound.expiry, key.group, &bytes, &[]).map_err(external)?;
             }
         }

@@ -87,13 +87,16 @@ impl<T: Tag + Send> Maps<T> {
         }
         let share = works.len().div_ceil(threads);
         std::thread::scope(|scope| {
-            let mut spawned = Vec::new();
+            // This thread takes the first share.
             let mut works = works.into_iter().peekable();
+            let here: Vec<Work<'_, T>> = works.by_ref().take(share).collect();
+            let mut spawned = Vec::new();
             while works.peek().is_some() {
                 let own: Vec<Work<'_, T>> = works.by_ref().take(share).collect();
                 let carry_out = move || own.into_iter().try_for_each(|work| work.carry_out(take));
                 spawned.push(scope.spawn(carry_out));
             }
+            here.into_iter().try_for_each(|work| work.carry_out(take))?;
             let ended = || Error::internal("a thread that applied a batch's state ended early");
             spawned.into_iter().try_for_each(|thread| thread.join().map_err(|_| ended())?)
         })

@@ -47,6 +47,11 @@ impl FileWriter {
         FileWriter { index, offset: HEADER.len() as u64, bytes: HEADER.to_vec(), rows: 0 }
     }
 
+    /// Makes room for so many bytes of blocks.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes);
+    }
+
     pub(crate) fn push(&mut self, block: EncodedBlock) {
         let EncodedBlock { place, first, last, rows, raw, bytes, checksum } = block;
         let (offset, length) = (self.offset, bytes.len() as u64);

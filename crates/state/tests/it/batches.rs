@@ -1,6 +1,7 @@
 //! What a batch sees, and what it leaves.
 
 use crate::specs::operators;
+use crate::world::World;
 use onefold_state::{BatchState, KEY_GROUPS, StateRow, StateStore, groups_of};
 use onefold_types::BatchId;
 use std::ops::Bound;
@@ -94,4 +95,27 @@ async fn a_partition_opens_once_and_only_its_own_groups() {
     store.apply(&batch).await.unwrap();
     assert!(store.apply(&batch).await.is_err());
     assert!(store.begin(BatchId(3)).is_err());
+}
+
+#[tokio::test]
+async fn a_batch_that_several_threads_pack_and_apply_leaves_what_it_wrote() {
+    let mut world = World::new().await;
+    let value = [7; 20];
+    let rows = |step: usize| -> Vec<_> {
+        let keys = (0..30_000_u32).step_by(step);
+        let row = |key: u32| (0, 1, key.to_le_bytes()[0], key.to_be_bytes().to_vec());
+        keys.map(row).collect()
+    };
+    let put: Vec<_> = rows(1).into_iter().map(|row| (row, Some(&value[..]))).collect();
+    world.batch(&put).await;
+    world.check();
+    // Some go, some change, and there is a second family and a second operator.
+    let mut changes: Vec<_> = rows(1).into_iter().map(|row| (row, Some(&value[..3]))).collect();
+    changes.iter_mut().step_by(3).for_each(|(_, value)| *value = None);
+    changes.extend(rows(5).into_iter().map(|row| ((0, 0, row.2, row.3), Some(&value[..1]))));
+    changes.push(((1, 0, 200, b"total".to_vec()), Some(&value[..])));
+    world.batch(&changes).await;
+    world.check();
+    world.restart().await.unwrap();
+    world.check();
 }
