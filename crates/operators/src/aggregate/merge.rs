@@ -2,10 +2,11 @@
 
 use super::Accumulators;
 use super::layout::Layout;
-use crate::failure::external;
+use crate::failure::{self, external};
 use crate::keys::{Keys, RowCodec};
 use crate::output::CHUNK;
-use arrow::array::{ArrayRef, AsArray, BinaryViewArray};
+use arrow::array::{ArrayRef, AsArray, BinaryViewArray, UInt64Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
@@ -26,6 +27,8 @@ pub(super) struct Merger {
     values: RowCodec,
     accumulators: Accumulators,
     table: Box<dyn GroupValues>,
+    /// The group of each key of the table.
+    places: Vec<usize>,
     /// The key group of each group.
     key_groups: Vec<KeyGroup>,
     /// The group of each row of the batch at hand.
@@ -49,6 +52,7 @@ impl Merger {
             values: layout.value_codec()?,
             accumulators: Accumulators::new(&layout.values.aggregates, layout.global())?,
             table: new_group_values(Arc::new(Schema::new(vec![key])), &GroupOrdering::None)?,
+            places: Vec::new(),
             key_groups: Vec::new(),
             rows: Vec::new(),
         })
@@ -79,37 +83,51 @@ impl Merger {
     }
 
     /// Numbers the groups of rows and merges what is kept of the new ones.
+    ///
+    /// Those of which something is kept come first: an accumulator that merges rows takes it that
+    /// each group up to the total has been given a row by then, and else makes a sum of nothing 0.
     fn intern(&mut self, keys: &Keys, state: &mut dyn PartitionState) -> Result<()> {
         let array = BinaryViewArray::from_iter_values(keys.iter().map(|(_, key)| key));
         self.table.intern(&[Arc::new(array)], &mut self.rows)?;
-        let mut fresh = Vec::new();
-        for ((group, key), number) in keys.iter().zip(&self.rows) {
-            if *number == self.key_groups.len() {
-                self.key_groups.push(group);
-                fresh.push((*number, (group, key)));
+        let mut wanted = Vec::new();
+        for (key, number) in keys.iter().zip(&self.rows) {
+            if *number == self.places.len() + wanted.len() {
+                wanted.push(key);
             }
         }
-        let wanted: Vec<(KeyGroup, &[u8])> = fresh.iter().map(|(_, key)| *key).collect();
         let found = state.get(FAMILY, &wanted).map_err(external)?;
-        let (mut groups, mut values) = (Vec::new(), Vec::new());
-        for ((number, _), value) in fresh.iter().zip(found) {
-            if let Some(value) = value {
-                groups.push(*number);
-                values.push(value);
+        let first = self.key_groups.len();
+        let mut next_kept = first;
+        let mut next_new = first + found.iter().flatten().count();
+        self.key_groups.resize(first + found.len(), 0);
+        for ((key_group, _), value) in wanted.iter().zip(&found) {
+            let next = if value.is_some() { &mut next_kept } else { &mut next_new };
+            if let Some(slot) = self.key_groups.get_mut(*next) {
+                *slot = *key_group;
             }
+            self.places.push(*next);
+            *next += 1;
         }
-        if groups.is_empty() {
+        for row in &mut self.rows {
+            *row = self.places.get(*row).copied().ok_or_else(|| {
+                failure::internal("a key has a number that the table of keys did not give")
+            })?;
+        }
+        if next_kept == first {
             return Ok(());
         }
-        let columns = decode(&self.values, values.iter().map(AsRef::as_ref))?;
-        self.accumulators.merge(&columns, &groups, self.key_groups.len())
+        let kept = found.iter().flatten().map(AsRef::as_ref);
+        let columns = decode(&self.values, kept)?;
+        let groups: Vec<usize> = (first..next_kept).collect();
+        self.accumulators.merge(&columns, &groups, next_kept)
     }
 
     /// Puts the new partial state of all touched groups.
     pub(super) fn save(mut self, state: &mut dyn PartitionState) -> Result<Touched> {
         let keys = self.table.emit(EmitTo::All)?.into_iter().next();
+        let keys = keys.unwrap_or_else(|| arrow::array::new_empty_array(&DataType::BinaryView));
         let touched = Touched {
-            keys: keys.unwrap_or_else(|| arrow::array::new_empty_array(&DataType::BinaryView)),
+            keys: by_group(&keys, &self.places)?,
             key_groups: self.key_groups,
             columns: self.accumulators.state()?,
         };
@@ -122,6 +140,17 @@ impl Merger {
         }
         Ok(touched)
     }
+}
+
+/// Keys in the order of their groups.
+fn by_group(keys: &ArrayRef, places: &[usize]) -> Result<ArrayRef> {
+    if places.is_sorted() {
+        return Ok(Arc::clone(keys));
+    }
+    let mut order: Vec<(usize, u64)> = places.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    let order = UInt64Array::from_iter_values(order.into_iter().map(|(_, number)| number));
+    Ok(take(keys, &order, None)?)
 }
 
 impl Touched {

@@ -62,6 +62,22 @@ async fn update_mode_gives_the_groups_that_a_batch_touched() {
 }
 
 #[tokio::test]
+async fn a_new_group_of_nulls_beside_kept_ones_has_no_sum() {
+    let input = by_key();
+    let mut query = query(counts(&input, &["k"], None), &input, EmitMode::Update, 1);
+    query.batch(key_rows(&input, &[Some("a"), Some("b")], &[Some(1), Some(2)]), None).await;
+    let batch = key_rows(
+        &input,
+        &[Some("x"), Some("b"), Some("y"), Some("a"), Some("z")],
+        &[None, Some(3), Some(7), Some(4), None],
+    );
+    let wanted = ["a 2 5", "b 2 5", "x 0 NULL", "y 1 7", "z 0 NULL"];
+    assert_eq!(query.batch(batch.clone(), None).await.rows, wanted);
+    let wanted = ["a 3 9", "b 3 8", "x 0 NULL", "y 2 14", "z 0 NULL"];
+    assert_eq!(query.batch(batch, None).await.rows, wanted);
+}
+
+#[tokio::test]
 async fn complete_mode_gives_every_group_each_time() {
     let input = by_key();
     let mut query = query(counts(&input, &["k"], None), &input, EmitMode::Complete, 2);
