@@ -40,6 +40,13 @@ pub(super) fn row_of_expiry(expiry: &[u8]) -> Option<Vec<u8>> {
     Some([join_key, bound, index].concat())
 }
 
+/// The key of the expiry of a row that has one.
+pub(super) fn expiry_of_row(row: &[u8]) -> Option<Vec<u8>> {
+    let (rest, index) = row.split_at_checked(row.len().checked_sub(NUMBER)?)?;
+    let (join_key, bound) = rest.split_at_checked(rest.len().checked_sub(NUMBER)?)?;
+    Some([bound, join_key, index].concat())
+}
+
 /// The keys after all rows of a join key: what follows it in a row's key begins with 1.
 pub(super) fn end_of_key(join_key: &[u8]) -> Vec<u8> {
     [join_key, &[VALID + 1]].concat()
@@ -107,7 +114,7 @@ pub(super) fn damaged() -> DataFusionError {
 
 #[cfg(test)]
 mod tests {
-    use super::{expiry_key, is_matched, row_key, row_of_expiry};
+    use super::{expiry_key, expiry_of_row, is_matched, row_key, row_of_expiry};
     use crate::numbers::number;
     use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
     use arrow::datatypes::{DataType, Int64Type};
@@ -128,6 +135,7 @@ mod tests {
             expiry_key(&mut expiry, row.data(), bound, 3);
             assert_eq!(number(&expiry), Some(bound));
             assert_eq!(row_of_expiry(&expiry).unwrap(), key);
+            assert_eq!(expiry_of_row(&key).unwrap(), expiry);
             made.push(key);
         }
         let parser = converter.parser();

@@ -2,7 +2,9 @@
 
 use super::arrivals::Arrivals;
 use super::candidates::{Meeting, Pairs, Stored, alone};
-use super::codec::{complete, damaged, end_of_key, expiry_key, is_matched, row_key, row_of_expiry};
+use super::codec::{
+    complete, damaged, end_of_key, expiry_key, expiry_of_row, is_matched, row_key, row_of_expiry,
+};
 use super::filter::Half;
 use super::keys::{Key, KeyTable};
 use super::plan::{Bound, JoinPlan, Side, SidePlan};
@@ -61,11 +63,11 @@ impl JoinRun {
         right.sort(keys.len());
 
         self.meet_stored(&plan.left, &mut left, &keys).await?;
+        self.meet_stored(&plan.right, &mut right, &keys).await?;
+        self.meet_each_other(&mut left, &mut right, &keys).await?;
         if plan.semi {
             left.rows.iter_mut().for_each(|row| row.done = row.matched);
         }
-        self.meet_stored(&plan.right, &mut right, &keys).await?;
-        self.meet_each_other(&mut left, &mut right, &keys).await?;
         self.store(&plan.left, &left, &keys).await?;
         self.store(&plan.right, &right, &keys).await?;
         self.write_sequence()?;
@@ -158,10 +160,20 @@ impl JoinRun {
         self.outlet.push(rows).await
     }
 
-    /// Writes the flags of stored rows that have met their first partner.
+    /// Writes the flags of stored rows that have met their first partner. In a semi join such a row
+    /// has come out, and goes.
     fn put_flags(&mut self, side: &SidePlan, stored: &mut Stored) -> Result<()> {
         for (group, row) in stored.clear()? {
-            self.state.put(side.rows, group, &row.key, &row.value).map_err(external)?;
+            if !self.plan.semi {
+                self.state.put(side.rows, group, &row.key, &row.value).map_err(external)?;
+                continue;
+            }
+            if let Some(bound) = &side.bound {
+                let expiry = expiry_of_row(&row.key).ok_or_else(damaged)?;
+                self.state.remove(bound.expiry, group, &expiry).map_err(external)?;
+            }
+            self.state.remove(side.rows, group, &row.key).map_err(external)?;
+            self.context.metrics.removed(1);
         }
         Ok(())
     }

@@ -150,10 +150,13 @@ fn a_semi_join_gives_a_left_row_once_in_the_batch_of_its_first_match() {
     let rights = [(1_000, "r"), (1_001, "s")];
     assert_eq!(step(&mut harness, &join, (0, 0), &[(1_500, "a")], &rights), ["a"]);
     assert_eq!(step(&mut harness, &join, (0, 0), &[(1_600, "b"), (9_000, "c")], &[]), ["b"]);
-    // As in Spark: a row that meets a stored one is not stored, one that waits or met a row of its
-    // own batch is.
-    assert_eq!(harness.rows("left-keyWithIndexToValue"), 2);
+    // As in Spark: a row that has met another is not stored, one that waits is.
+    assert_eq!(harness.rows("left-keyWithIndexToValue"), 1);
     assert_eq!(step(&mut harness, &join, (0, 0), &[], &[(1_700, "t"), (9_100, "u")]), ["c"]);
+    // What waited goes with its match.
+    assert_eq!(harness.rows("left-keyWithIndexToValue"), 0);
+    assert_eq!(harness.rows("left-expiry"), 0);
+    assert_eq!(harness.metrics.rows_removed(), 1);
     assert!(step(&mut harness, &join, (0, 60_000), &[], &[]).is_empty());
     assert_eq!(harness.rows("left-keyWithIndexToValue"), 0);
 }
