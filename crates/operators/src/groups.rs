@@ -146,7 +146,7 @@ impl GroupsWithState {
         }
         Ok(OperatorSpec {
             id,
-            kind: "flatMapGroupsWithState".to_owned(),
+            kind: self.function.operator_name().to_owned(),
             label: label.to_owned(),
             families,
             single: self.keys.is_empty(),

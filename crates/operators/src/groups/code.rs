@@ -17,6 +17,11 @@ pub trait GroupCode: fmt::Debug + Send + Sync {
     /// # Errors
     /// Any: the batch fails.
     fn start(&self) -> Result<Box<dyn GroupRun>>;
+
+    /// The operator's name in progress and in the checkpoint.
+    fn operator_name(&self) -> &'static str {
+        "flatMapGroupsWithState"
+    }
 }
 
 /// Code at work in one partition of one batch. Its calls may wait: other partitions go on, as far

@@ -81,6 +81,10 @@ impl GroupFunction {
     pub(super) fn start(&self) -> Result<Box<dyn GroupRun>> {
         self.0.start()
     }
+
+    pub(super) fn operator_name(&self) -> &'static str {
+        self.0.operator_name()
+    }
 }
 
 /// A function that takes and gives Rust's types.

@@ -2,15 +2,19 @@
 
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array,
-    GenericListArray, OffsetSizeTrait, StructArray, make_array,
+    GenericListArray, MapArray, OffsetSizeTrait, StructArray, UInt64Array, make_array,
+    make_comparator,
 };
-use arrow::compute::cast;
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{SortOptions, cast, take};
+use arrow::datatypes::{
+    ArrowNativeType, ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type,
+};
 use datafusion::error::Result;
 use std::sync::Arc;
 
-/// The same values with −0.0 as 0.0 and every NaN as one, at any depth; a dictionary as its values.
-/// Types without floats come back as they are.
+/// The same values with −0.0 as 0.0 and every NaN as one, at any depth; a dictionary as its values; a
+/// map with its keys in order. Types without floats and maps come back as they are.
 ///
 /// # Errors
 /// None for columns that are sound.
@@ -43,17 +47,20 @@ pub fn normalise(column: &ArrayRef) -> Result<ArrayRef> {
         DataType::List(_) => normal_list(column.as_list::<i32>())?,
         DataType::LargeList(_) => normal_list(column.as_list::<i64>())?,
         DataType::FixedSizeList(..) => normal_fixed(column.as_fixed_size_list())?,
+        DataType::Map(..) => normal_map(column.as_map())?,
         DataType::Dictionary(_, values) => normalise(&cast(column, values)?)?,
         _ => Arc::clone(column),
     })
 }
 
-/// Whether a type has floats or dictionaries in it.
+/// Whether a type has floats, dictionaries or maps in it.
 pub(crate) fn needs(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Dictionary(..) => {
-            true
-        }
+        DataType::Float16
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Dictionary(..)
+        | DataType::Map(..) => true,
         DataType::Struct(fields) => fields.iter().any(|field| needs(field.data_type())),
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             needs(field.data_type())
@@ -93,6 +100,38 @@ fn normal_fixed(column: &FixedSizeListArray) -> Result<ArrayRef> {
     };
     let field = Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()));
     Ok(Arc::new(FixedSizeListArray::try_new(field, *size, values, column.nulls().cloned())?))
+}
+
+/// Maps are equal whatever the order of their keys.
+fn normal_map(column: &MapArray) -> Result<ArrayRef> {
+    let DataType::Map(field, ordered) = column.data_type() else {
+        return Ok(Arc::new(column.clone()));
+    };
+    let entries: ArrayRef = Arc::new(column.entries().clone());
+    let entries = normalise(&entries)?;
+    let keys = normalise(column.keys())?;
+    let compare = make_comparator(keys.as_ref(), keys.as_ref(), SortOptions::default())?;
+    let mut order: Vec<usize> = Vec::with_capacity(keys.len());
+    let (mut offsets, mut end) = (vec![0_i32], 0_i32);
+    for row in 0..column.len() {
+        let from = order.len();
+        if let (true, [start, end]) =
+            (column.is_valid(row), column.offsets().get(row..row + 2).unwrap_or_default())
+        {
+            order.extend(start.as_usize()..end.as_usize());
+        }
+        if let Some(own) = order.get_mut(from..) {
+            own.sort_by(|left, right| compare(*left, *right));
+            end += i32::usize_as(own.len());
+        }
+        offsets.push(end);
+    }
+    let order = UInt64Array::from_iter_values(order.into_iter().map(|place| place as u64));
+    let entries = take(&entries, &order, None)?;
+    let field = Arc::new(field.as_ref().clone().with_data_type(entries.data_type().clone()));
+    let offsets = OffsetBuffer::new(offsets.into());
+    let nulls = column.nulls().cloned();
+    Ok(Arc::new(MapArray::try_new(field, offsets, entries.as_struct().clone(), nulls, *ordered)?))
 }
 
 /// The same buffers under a type that differs only in the names, nullability and metadata of nested
@@ -141,7 +180,10 @@ fn nested(data_type: &DataType) -> Vec<&DataType> {
 mod tests {
     use super::normalise;
     use crate::keys::RowCodec;
-    use arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, StructArray};
+    use arrow::array::{
+        Array, ArrayRef, Float64Array, Int64Array, Int64Builder, ListArray, MapBuilder,
+        StringBuilder, StructArray,
+    };
     use arrow::datatypes::{DataType, Field, Float64Type};
     use std::sync::Arc;
 
@@ -164,6 +206,25 @@ mod tests {
         assert_eq!(keys[2], keys[3]);
         assert_ne!(keys[0], keys[4]);
         assert_ne!(keys[0], keys[5]);
+    }
+
+    #[test]
+    fn maps_are_one_key_whatever_the_order_of_theirs() {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        for entries in [vec![("a", 1), ("b", 2)], vec![("b", 2), ("a", 1)], vec![("a", 2)]] {
+            for (key, value) in entries {
+                maps.keys().append_value(key);
+                maps.values().append_value(value);
+            }
+            maps.append(true).unwrap();
+        }
+        maps.append(false).unwrap();
+        let column: ArrayRef = Arc::new(maps.finish());
+        let keys = keys(&column.slice(0, 4));
+        assert_eq!(keys[0], keys[1]);
+        assert_ne!(keys[0], keys[2]);
+        assert_ne!(keys[0], keys[3]);
+        assert_eq!(normalise(&column.slice(1, 2)).unwrap().len(), 2);
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl GroupCode for StatefulFunction {
     fn start(&self) -> Result<Box<dyn GroupRun>> {
         Ok(Box::new(self.clone()))
     }
+
+    fn operator_name(&self) -> &'static str {
+        "applyInPandasWithState"
+    }
 }
 
 impl GroupRun for StatefulFunction {
