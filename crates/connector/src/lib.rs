@@ -11,11 +11,13 @@
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod fitted;
 pub mod options;
 mod sink;
 mod source;
 
 pub use clock::Clock;
+pub use fitted::fitted;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use sink::{
     Attempt, Fence, LostMark, OutputMode, Rebuilt, RowStream, Sink, SinkContext, SinkDefinition,

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use onefold_connector::{
     Attempt, Fence, OutputMode, RowStream, Sink, SinkContext, SinkDefinition, SinkRequest,
-    SinkSpec, StagedOutput,
+    SinkSpec, StagedOutput, fitted,
 };
 use onefold_types::{BatchId, Delivery, Error, Published, QueryId, Result, Totals};
 use std::collections::BTreeMap;
@@ -93,6 +93,7 @@ impl SinkDefinition for MemoryDefinition {
         }
         Ok(Arc::new(Memory {
             query: context.query,
+            schema: context.schema,
             mode: self.mode,
             rows: Arc::clone(&self.rows),
             staged: HeldRows::default(),
@@ -103,6 +104,7 @@ impl SinkDefinition for MemoryDefinition {
 #[derive(Debug)]
 struct Memory {
     query: QueryId,
+    schema: SchemaRef,
     mode: OutputMode,
     rows: SharedRows,
     staged: HeldRows,
@@ -137,6 +139,8 @@ impl Sink for Memory {
     ) -> Result<Published> {
         fence.check().await?;
         let batches = self.staged.take(attempt);
+        let batches: Vec<RecordBatch> =
+            batches.iter().map(|batch| fitted(batch, &self.schema)).collect::<Result<_>>()?;
         let mut rows = locked(&self.rows);
         if let Some((theirs, _)) = rows.batches.get(&attempt.batch)
             && theirs.mark.query == Some(attempt.query)

@@ -7,17 +7,14 @@
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::session::Session;
-use arrow::array::ArrayRef;
-use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlanBuilder, UNNAMED_TABLE};
 use futures::TryStreamExt;
 use onefold_connector::{
-    Attempt, Fence, RowStream, Sink, SinkContext, SinkDefinition, StagedOutput,
+    Attempt, Fence, RowStream, Sink, SinkContext, SinkDefinition, StagedOutput, fitted,
 };
 use onefold_types::{BatchId, Delivery, Error, Mark, Published, Result, Totals};
 use std::collections::HashMap;
@@ -103,26 +100,6 @@ impl OpenForeachBatch {
                 .map_err(from_datafusion)?;
         Ok(DataFrame::new(self.session.clone(), plan))
     }
-}
-
-/// A batch with the schema that was promised: operators may say other things of NULL and metadata.
-fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns: std::result::Result<Vec<ArrayRef>, ArrowError> = batch
-        .columns()
-        .iter()
-        .zip(schema.fields())
-        .map(|(column, field)| match column.data_type() == field.data_type() {
-            true => Ok(Arc::clone(column)),
-            false => cast(column, field.data_type()),
-        })
-        .collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let fitted = columns.and_then(|columns| {
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-    });
-    fitted.map_err(|error| {
-        Error::internal("the rows of a batch do not have the query's columns").because(error)
-    })
 }
 
 #[async_trait]
