@@ -8,6 +8,7 @@
 
 mod aggregates;
 mod arithmetic;
+mod average;
 pub(crate) mod cast;
 mod clock;
 mod concat;
@@ -59,6 +60,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in extremes::functions() {
         state.register_udaf(function).map_err(failure::planning)?;
     }
+    state.register_udaf(average::function()).map_err(failure::planning)?;
     state.register_udaf(sum::function()).map_err(failure::planning)?;
     floats::register(&mut *state)?;
     dates::register(&mut *state)?;

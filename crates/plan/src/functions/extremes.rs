@@ -2,11 +2,11 @@
 //! two zeros comes out does not depend on the order of rows either: `min` gives −0.0, `max` 0.0, which
 //! Spark takes for equal.
 //!
-//! DataFusion's own keep whatever comes after a NaN. They do the work for all types without floats,
-//! and for structs and lists with floats, whose values are brought to one form first.
+//! DataFusion's own keep whatever comes after a NaN, and a NULL inside of a struct or a list above any
+//! value, where Spark has it below. They do the work for all types without parts and without floats.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
-use arrow::compute::{not, nullif, prep_null_mask_filter};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, make_comparator};
+use arrow::compute::{SortOptions, concat, not, nullif, prep_null_mask_filter};
 use arrow::datatypes::{ArrowNativeTypeOp, ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -47,12 +47,16 @@ impl End {
     /// Puts a value in the place of the one held, if it is further to this end.
     fn hold<T: Float>(self, held: &mut Option<T::Native>, value: T::Native) {
         let value = T::canonical(value);
-        let wanted = match self {
+        if held.is_none_or(|held| value.compare(held) == self.wanted()) {
+            *held = Some(value);
+        }
+    }
+
+    /// How a value compares with the one in whose place it comes.
+    fn wanted(self) -> Ordering {
+        match self {
             End::Least => Ordering::Less,
             End::Greatest => Ordering::Greater,
-        };
-        if held.is_none_or(|held| value.compare(held) == wanted) {
-            *held = Some(value);
         }
     }
 }
@@ -75,8 +79,7 @@ impl Float for Float64Type {
     }
 }
 
-/// Types whose values may have floats in them, for which DataFusion's order is right once each value
-/// has one form.
+/// Types whose values have parts, which may be NULL or floats.
 fn holds_parts(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -120,14 +123,15 @@ impl AggregateUDFImpl for Extreme {
             DataType::Float32 => Ok(Box::new(Best::<Float32Type> { end, best: None })),
             DataType::Float64 => Ok(Box::new(Best::<Float64Type> { end, best: None })),
             other if holds_parts(other) => {
-                Ok(Box::new(OneForm { inner: end.plain().accumulator(args)? }))
+                Ok(Box::new(Whole { end, best: ScalarValue::try_from(other)? }))
             }
             _ => end.plain().accumulator(args),
         }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.end.plain().groups_accumulator_supported(args)
+        !holds_parts(args.return_field.data_type())
+            && self.end.plain().groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -138,10 +142,6 @@ impl AggregateUDFImpl for Extreme {
         match args.return_field.data_type() {
             DataType::Float32 => Ok(Box::new(Bests::<Float32Type> { end, bests: Vec::new() })),
             DataType::Float64 => Ok(Box::new(Bests::<Float64Type> { end, bests: Vec::new() })),
-            other if holds_parts(other) => {
-                let inner = self.end.plain().create_groups_accumulator(args)?;
-                Ok(Box::new(OneFormGroups { inner }))
-            }
             _ => self.end.plain().create_groups_accumulator(args),
         }
     }
@@ -268,14 +268,14 @@ impl<T: Float> GroupsAccumulator for Bests<T> {
     }
 }
 
-fn in_one_form(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    arrays.iter().map(normalise).collect()
-}
-
 /// DataFusion's accumulator over values that have one form each.
 #[derive(Debug)]
 struct OneForm {
     inner: Box<dyn Accumulator>,
+}
+
+fn in_one_form(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    arrays.iter().map(normalise).collect()
 }
 
 impl Accumulator for OneForm {
@@ -308,44 +308,46 @@ impl Accumulator for OneForm {
     }
 }
 
-/// The same for groups.
-struct OneFormGroups {
-    inner: Box<dyn GroupsAccumulator>,
+/// One extreme of values that have parts, compared part by part; NULL is the least of a part.
+#[derive(Debug)]
+struct Whole {
+    end: End,
+    best: ScalarValue,
 }
 
-impl GroupsAccumulator for OneFormGroups {
-    fn update_batch(
-        &mut self,
-        arrays: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        self.inner.update_batch(&in_one_form(arrays)?, groups, filter, total)
+impl Accumulator for Whole {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let column = arrays
+            .first()
+            .ok_or_else(|| DataFusionError::Internal("min and max got no column".to_owned()))?;
+        let held = if self.best.is_null() { None } else { Some(self.best.to_array()?) };
+        let arrays: Vec<&dyn Array> =
+            held.iter().map(AsRef::as_ref).chain([column.as_ref()]).collect();
+        let all = normalise(&concat(&arrays)?)?;
+        let compare = make_comparator(all.as_ref(), all.as_ref(), SortOptions::default())?;
+        let wanted = self.end.wanted();
+        let known = (0..all.len()).filter(|row| all.is_valid(*row));
+        let best = known.reduce(|best, row| if compare(row, best) == wanted { row } else { best });
+        if let Some(row) = best {
+            self.best = ScalarValue::try_from_array(&all, row)?.compacted();
+        }
+        Ok(())
     }
 
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        self.inner.evaluate(emit_to)
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emit_to)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.inner.merge_batch(&in_one_form(states)?, groups, total)
-    }
-
-    fn convert_to_state(
-        &self,
-        arrays: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.inner.convert_to_state(&in_one_form(arrays)?, filter)
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(self.best.clone())
     }
 
     fn size(&self) -> usize {
-        self.inner.size()
+        size_of_val(self) + self.best.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
     }
 }
 

@@ -152,7 +152,7 @@ impl AggregateUDFImpl for Sum {
 
 fn overflow(data_type: &DataType) -> DataFusionError {
     DataFusionError::Execution(format!(
-        "arithmetic overflow: a sum does not fit {}; use try_sum to have NULL instead",
+        "[ARITHMETIC_OVERFLOW] a sum does not fit {}; use try_sum to have NULL instead",
         crate::schema::type_name(data_type)
     ))
 }
@@ -328,7 +328,7 @@ mod tests {
         second.merge_batch(&state, &[0], 1).unwrap();
         second.update_batch(&[tens(3)], &[0; 30], None, 1).unwrap();
         let error = second.state(EmitTo::All).unwrap_err().to_string();
-        assert!(error.contains("arithmetic overflow"), "{error}");
+        assert!(error.contains("[ARITHMETIC_OVERFLOW]"), "{error}");
     }
 
     #[test]

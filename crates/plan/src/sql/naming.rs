@@ -52,7 +52,11 @@ pub(super) fn name_of(expr: &Expr) -> String {
             match &function.args {
                 FunctionArguments::List(list) => {
                     let arguments: Vec<String> = list.args.iter().map(argument_name).collect();
-                    format!("{name}({})", arguments.join(", "))
+                    match arguments.as_slice() {
+                        // What Spark makes of it.
+                        [all] if all == "*" && name == "count" => "count(1)".to_owned(),
+                        _ => format!("{name}({})", arguments.join(", ")),
+                    }
                 }
                 _ => format!("{name}()"),
             }

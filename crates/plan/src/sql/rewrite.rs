@@ -10,7 +10,7 @@ use onefold_types::{Error, Result};
 
 /// Functions whose result has the type of their arguments: integers in them are `INT`, as in
 /// Spark, and not `BIGINT`, as in DataFusion.
-const KEEPS_TYPE: [&str; 24] = [
+const KEEPS_TYPE: [&str; 23] = [
     "coalesce",
     "if",
     "nvl",
@@ -31,7 +31,6 @@ const KEEPS_TYPE: [&str; 24] = [
     "add_months",
     "map",
     "named_struct",
-    "struct",
     "array_repeat",
     "array_append",
     "array_prepend",
@@ -180,8 +179,13 @@ fn function(expr: &mut Expr) -> Result<()> {
             {
                 list.args.pop();
                 function.null_treatment = ignore.then_some(NullTreatment::IgnoreNulls);
+                // DataFusion's `any_value` cannot be told what to do with NULL.
+                if name == "any_value" {
+                    function.name = ObjectName::from(vec![Ident::new("first_value")]);
+                }
             }
         }
+        "struct" => name_fields(function),
         // How exact it is (the third argument) is DataFusion's own choice.
         "percentile_approx" | "approx_percentile" => list.args.truncate(2),
         "count_if" => {
@@ -216,6 +220,36 @@ fn function(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// `struct(a, b.c, 1)` has the fields `a`, `c` and, by its place, `col3`.
+fn name_fields(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let mut named = Vec::with_capacity(list.args.len() * 2);
+    for (place, mut argument) in std::mem::take(&mut list.args).into_iter().enumerate() {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = &mut argument {
+            int(argument);
+        }
+        let name = match &argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(name))) => {
+                Some(name.value.as_str())
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(path))) => {
+                path.last().map(|name| name.value.as_str())
+            }
+            _ => None,
+        };
+        let name = name.map_or_else(|| format!("col{}", place + 1), str::to_owned);
+        named.push(text_argument(&name));
+        named.push(argument);
+    }
+    list.args = named;
+    function.name = ObjectName::from(vec![Ident::new("named_struct")]);
+}
+
+fn text_argument(text: &str) -> FunctionArg {
+    let text = Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(text))
 }
 
 /// Makes a bare whole number an `INT`, if it fits.

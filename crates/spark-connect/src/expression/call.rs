@@ -2,6 +2,7 @@
 
 use super::Translator;
 use super::literal;
+use super::parts_of;
 use crate::failure::{Failure, Outcome};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -91,6 +92,13 @@ impl Translator<'_> {
         {
             return Ok(two_sided(left, op, right));
         }
+        if lower == "struct" && !translated.iter().any(|it| matches!(it, Expr::Wildcard(_))) {
+            let named = arguments.iter().zip(translated).enumerate();
+            let named = named.flat_map(|(place, (message, value))| {
+                [literal::text(&field_name(message, place)), value]
+            });
+            return Ok(call("named_struct", named.collect()));
+        }
         if let Some(special) = special(&lower, &translated, arguments)? {
             return Ok(special);
         }
@@ -99,6 +107,18 @@ impl Translator<'_> {
         }
         Ok(Expr::Function(function(&lower, translated, distinct)))
     }
+}
+
+/// The name of a field of `struct(…)`: that of what it holds, or its place.
+fn field_name(message: &Expression, place: usize) -> String {
+    let name = match &message.expr_type {
+        Some(ExprType::Alias(alias)) => alias.name.first().cloned(),
+        Some(ExprType::UnresolvedAttribute(attribute)) => {
+            parts_of(&attribute.unparsed_identifier).ok().and_then(|mut parts| parts.pop())
+        }
+        _ => None,
+    };
+    name.unwrap_or_else(|| format!("col{}", place + 1))
 }
 
 /// An operation whose sides keep together.

@@ -63,6 +63,9 @@ fn expr(name: &str, fields: &[(&str, DataType)]) -> AggregateFunctionExpr {
 
 /// The result of partial states of each batch, merged, as a stream does it.
 fn over_groups(expr: &AggregateFunctionExpr, batches: &[Vec<ArrayRef>]) -> ArrayRef {
+    if !expr.groups_accumulator_supported() {
+        return over_rows(expr, batches);
+    }
     let mut merged = expr.create_groups_accumulator().unwrap();
     for batch in batches {
         let mut partial = expr.create_groups_accumulator().unwrap();
@@ -184,4 +187,19 @@ fn other_types_go_on_to_datafusion() {
     let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None, Some(7), Some(5)]));
     let found = over_groups(&expr, &[vec![column]]);
     assert_eq!(found.as_primitive::<Int64Type>().value(0), 7);
+}
+
+#[test]
+fn null_is_the_least_part_of_a_struct() {
+    let fields = vec![Field::new("v", DataType::Int64, true)];
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(-9)]));
+    let rows = StructArray::new(fields.clone().into(), vec![column], None);
+    let batch: ArrayRef = Arc::new(rows);
+    for (name, wanted) in [("min", None), ("max", Some(7))] {
+        let expr = expr(name, &[("s", DataType::Struct(fields.clone().into()))]);
+        assert!(!expr.groups_accumulator_supported());
+        let found = over_rows(&expr, &[vec![Arc::clone(&batch)], vec![batch.slice(1, 2)]]);
+        let found = found.as_struct().column(0).as_primitive::<Int64Type>().clone();
+        assert_eq!(found, Int64Array::from(vec![wanted]), "{name}");
+    }
 }
