@@ -19,6 +19,7 @@ mod counting;
 mod define;
 pub(crate) mod event_time;
 mod fixed;
+mod grouping_sets;
 mod joins;
 mod late;
 mod nodes;
@@ -181,6 +182,7 @@ impl StreamingPlan {
         let plan = table::without_hidden(plan)?;
         let schema = plain_schema(plan.schema().as_arrow());
         let plan = windows::expand(plan).data().map_err(failure::planning)?;
+        let plan = grouping_sets::expand(plan).map_err(failure::planning)?;
         let plan = windows::unify_unions(plan).map_err(failure::planning)?;
         check::check(&plan, mode)?;
         let sources = table::sources(&plan)?;

@@ -6,7 +6,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::utils::find_aggregate_exprs;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use onefold_types::Result;
+use onefold_types::{Error, Result};
 
 /// Groups by expressions and computes results, which may be any expressions over aggregates and
 /// grouping expressions. The columns are the groups, then the results.
@@ -14,7 +14,22 @@ use onefold_types::Result;
 /// # Errors
 /// Invalid, when a result uses a column that is neither grouped by nor aggregated.
 pub fn aggregate(input: LogicalPlan, groups: Vec<Expr>, results: Vec<Expr>) -> Result<LogicalPlan> {
+    let mut windows = 0;
+    for group in &groups {
+        let found = group.exists(|part| Ok(is_window(part))).map_err(failure::planning)?;
+        windows += usize::from(found);
+    }
+    if windows > 1 {
+        return Err(Error::invalid(
+            "multiple time/session window expressions would result in a cartesian product of \
+             rows, therefore they are currently not supported",
+        ));
+    }
     aggregated(input, groups, results).map_err(failure::planning)
+}
+
+fn is_window(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if matches!(call.name(), "window" | "session_window"))
 }
 
 fn aggregated(
@@ -35,7 +50,11 @@ fn aggregated(
         .into_iter()
         .chain(results)
         .map(|item| {
-            let name = item.schema_name().to_string();
+            // Which side of a join a column comes from is no part of its name.
+            let name = match &item {
+                Expr::Column(column) => column.name.clone(),
+                other => other.schema_name().to_string(),
+            };
             let replaced = item.unalias().transform_down(|part| {
                 Ok(match column_of(&part) {
                     Some(column) => Transformed::new(

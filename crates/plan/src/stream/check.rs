@@ -34,6 +34,9 @@ fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
         return Ok(());
     }
     match node {
+        LogicalPlan::Projection(projection) if numbers_rows(&projection.expr)? => {
+            Err(non_time_window())
+        }
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
         | LogicalPlan::SubqueryAlias(_)
@@ -65,10 +68,7 @@ fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
             "limits are not supported on streaming DataFrames/Datasets in update output mode",
         )),
         LogicalPlan::Limit(_) => Ok(()),
-        LogicalPlan::Window(_) => Err(Error::invalid(
-            "non-time-based windows are not supported on streaming DataFrames/Datasets: take the \
-             window function (OVER …) out",
-        )),
+        LogicalPlan::Window(_) => Err(non_time_window()),
         LogicalPlan::RecursiveQuery(_) => {
             Err(Error::invalid("a recursive query over a stream is not supported"))
         }
@@ -91,6 +91,24 @@ fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
             Err(Error::invalid(format!("{} is not part of a streaming query", statement(other))))
         }
     }
+}
+
+fn non_time_window() -> Error {
+    Error::invalid(
+        "non-time-based windows are not supported on streaming DataFrames/Datasets: take the \
+         window function (OVER …) out",
+    )
+}
+
+/// Whether an expression has a function over other rows (`OVER …`).
+fn numbers_rows(exprs: &[Expr]) -> Result<bool> {
+    for expr in exprs {
+        let over = |part: &Expr| Ok(matches!(part, Expr::WindowFunction(_)));
+        if expr.exists(over).map_err(failure::planning)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check_join(join: &Join) -> Result<()> {

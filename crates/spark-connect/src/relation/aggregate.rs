@@ -51,9 +51,6 @@ impl Planner<'_> {
         set: Expr,
         results: Vec<Expr>,
     ) -> Outcome<LogicalPlan> {
-        if onefold_plan::stream::is_streaming(&input) {
-            return Err(Failure::unsupported("rollup, cube or grouping sets over a stream"));
-        }
         let aggregated =
             built(LogicalPlanBuilder::from(input).aggregate(vec![set], unaliased(&results)))?;
         let columns: Vec<Expr> = groups

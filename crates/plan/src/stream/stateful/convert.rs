@@ -11,9 +11,10 @@ use crate::stream::table::streaming;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::named_struct;
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, FetchType, Join, Limit, LogicalPlan, SkipType,
-    UserDefinedLogicalNodeCore,
+    UserDefinedLogicalNodeCore, lit,
 };
 use onefold_connector::OutputMode;
 use onefold_types::Error;
@@ -122,12 +123,22 @@ fn limit(node: Limit) -> Result<LogicalPlan> {
     }
 }
 
-fn join(node: Join, mode: OutputMode) -> Result<LogicalPlan> {
+/// Keys of which NULL equals NULL: values in a struct, which is never NULL itself.
+fn null_safe(on: Vec<(Expr, Expr)>) -> Vec<(Expr, Expr)> {
+    let wrapped = |key: Expr| named_struct(vec![lit("key"), key]);
+    on.into_iter().map(|(left, right)| (wrapped(left), wrapped(right))).collect()
+}
+
+fn join(mut node: Join, mode: OutputMode) -> Result<LogicalPlan> {
     let refused = |what: String| failure::external(Error::invalid(what));
     if node.null_equality == NullEquality::NullEqualsNull {
-        return Err(refused(
-            "intersect of two streaming DataFrames/Datasets is not supported".to_owned(),
-        ));
+        // What INTERSECT is planned as.
+        if node.join_type == JoinType::LeftSemi {
+            return Err(refused(
+                "intersect of two streaming DataFrames/Datasets is not supported".to_owned(),
+            ));
+        }
+        node.on = null_safe(node.on);
     }
     if node.on.is_empty() {
         return Err(refused(

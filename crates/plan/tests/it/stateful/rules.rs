@@ -59,7 +59,8 @@ async fn each_output_mode_has_the_operators_that_spark_allows() {
         ("SELECT k FROM events LIMIT 3", Append, "taken, with []"),
         ("SELECT k FROM events LIMIT 3", Update, "limits are not supported"),
         ("SELECT k FROM events ORDER BY k", Append, "sorting is not supported"),
-        ("SELECT count(*) AS n FROM events GROUP BY ROLLUP(k)", Update, "CUBE and ROLLUP"),
+        ("SELECT count(*) AS n FROM events GROUP BY ROLLUP(k)", Update, "taken, with [\"the op"),
+        ("SELECT count(*) AS n FROM events GROUP BY ROLLUP(k)", Append, "without watermark"),
         (
             "SELECT window(ts, '1 minute'), window(ts, '2 minutes') AS w FROM events",
             Append,

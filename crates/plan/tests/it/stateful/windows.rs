@@ -134,3 +134,20 @@ async fn a_global_aggregate_has_a_row_without_input() {
     assert_eq!(query.one(&[(1.0, "", 1), (2.0, "", 1)]).await, ["2"]);
     assert_eq!(query.one(&[(1.0, "", 1)]).await, ["3"]);
 }
+
+#[tokio::test]
+async fn grouping_sets_count_each_row_once_for_each_set() {
+    let text = "SELECT k, v, grouping(k) AS g, count(*) AS n, sum(v) AS s FROM events \
+                GROUP BY CUBE(k, v)";
+    let mut query = Running::sql(text, OutputMode::Update).await;
+    let lines = query.sorted(&[(1.0, "a", 1), (1.0, "a", 2)]).await;
+    let wanted = [" 1 1 1 1", " 2 1 1 2", "  1 2 3", "a 1 0 1 1", "a 2 0 1 2", "a  0 2 3"];
+    let mut wanted = wanted.map(str::to_owned);
+    wanted.sort();
+    assert_eq!(lines, wanted);
+    let lines = query.sorted(&[(1.0, "a", 2)]).await;
+    let mut wanted = [" 2 1 2 4", "  1 3 5", "a 2 0 2 4", "a  0 3 5"].map(str::to_owned);
+    wanted.sort();
+    assert_eq!(lines, wanted);
+    assert_eq!(query.total, [6]);
+}
