@@ -3,6 +3,8 @@
 //! The client picks the Python exception by the names in `classes` of the status details
 //! (`google.rpc.ErrorInfo`), and asks for the rest with `FetchErrorDetails`.
 
+mod analysis;
+
 use onefold_types::{Error, ErrorKind};
 use spark_connect_proto::fetch_error_details_response::{Error as Detail, SparkThrowable};
 use std::collections::BTreeMap;
@@ -355,9 +357,16 @@ impl From<Error> for Failure {
         if lower.contains("is ambiguous") || lower.contains("ambiguous reference") {
             return Failure::analysis(text).class("AMBIGUOUS_REFERENCE", "42704");
         }
-        if lower.contains("output mode") && lower.contains("not supported") {
-            return Failure::analysis(text)
-                .class("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "42KDE");
+        if text.contains("of a watermark should not be negative") {
+            return Failure::invalid(text);
+        }
+        match analysis::class_of(&text) {
+            // Old classes of Spark, which its messages do not show.
+            Some((class, "")) => {
+                return Failure { error_class: Some(class), ..Failure::analysis(text) };
+            }
+            Some((class, state)) => return Failure::analysis(text).class(class, state),
+            None => {}
         }
         match error.kind() {
             ErrorKind::Invalid => Failure::analysis(text),
