@@ -18,7 +18,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
-use datafusion::optimizer::filter_null_join_keys::FilterNullJoinKeys;
 use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{Analyzer, OptimizerContext};
@@ -105,22 +104,15 @@ pub(super) fn lower(
     Ok((plan, stateful))
 }
 
-/// Types coerced, filters in the conditions of joins, equal keys found. As in Spark, rows whose key
-/// is NULL and that could only be kept for nothing are left out as early as filters can be, so that
-/// they move no watermark.
+/// Types coerced, filters in the conditions of joins, equal keys found.
 fn prepared(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let options = ConfigOptions::default();
     let plan = Analyzer::new().execute_and_check(plan, &options, |_, _| {})?;
     let rules = Optimizer::with_rules(vec![
         Arc::new(PushDownFilter::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
-        Arc::new(FilterNullJoinKeys::default()),
-        Arc::new(PushDownFilter::new()),
     ]);
-    let context = OptimizerContext::new()
-        .with_max_passes(1)
-        .with_skip_failing_rules(false)
-        .filter_null_keys(true);
+    let context = OptimizerContext::new().with_max_passes(1).with_skip_failing_rules(false);
     rules.optimize(plan, &context, |_, _| {})
 }
 
