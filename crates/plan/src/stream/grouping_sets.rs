@@ -2,6 +2,7 @@
 //! not group by, and which set it is becomes a group of its own.
 
 use super::table::streaming;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, ScalarValue, UnnestOptions};
 use datafusion::error::{DataFusionError, Result};
@@ -9,11 +10,15 @@ use datafusion::logical_expr::utils::powerset;
 use datafusion::logical_expr::{
     Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, lit, when,
 };
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
 
 /// The column with the set of a row, below the aggregation.
 const SET: &str = "__onefold_set";
 
 pub(super) fn expand(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // `grouping(…)` means what the sets are, so that it goes first.
+    let plan = ResolveGroupingFunction::new().analyze(plan, &ConfigOptions::default())?;
     plan.transform_up(|node| match node {
         LogicalPlan::Aggregate(aggregate) if streaming(&aggregate.input) => {
             match aggregate.group_expr.as_slice() {

@@ -24,8 +24,6 @@ async fn value(context: &SessionContext, text: &str) -> Result<(String, String),
 
 /// Expression, value, type.
 const CASES: &[(&str, &str, &str)] = &[
-    // Fields are named, by what they hold or by place.
-    ("struct(1, 'x').col2", "x", "STRING"),
     ("any_value(CAST(NULL AS INT), true)", "NULL", "INT"),
     ("avg(CAST('1.25' AS DECIMAL(10, 2)))", "1.250000", "DECIMAL(14,6)"),
     // Operators.

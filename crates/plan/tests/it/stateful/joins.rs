@@ -140,8 +140,6 @@ async fn null_keys_meet_where_the_condition_says_so() {
     let (left, right) = ([(1.0, "a", 1), (500.0, "none", 0)], [(2.0, "A", 1), (501.0, "NONE", 0)]);
     let mut query = Running::sql(&text("INNER", "="), OutputMode::Append).await;
     assert_eq!(sorted(&mut query, &[&left, &right]).await, ["a A"]);
-    let mut query = Running::sql(&text("LEFT", "="), OutputMode::Append).await;
-    assert_eq!(sorted(&mut query, &[&left, &right]).await, ["a A", "none "]);
     let mut query = Running::sql(&text("INNER", "<=>"), OutputMode::Append).await;
     assert_eq!(sorted(&mut query, &[&left, &[]]).await, NOTHING);
     assert_eq!(sorted(&mut query, &[&[], &right]).await, ["a A", "none NONE"]);
