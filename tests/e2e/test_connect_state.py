@@ -1,4 +1,4 @@
-"""State of Python programs: exact through kills and another number of partitions."""
+"""State and data sources of Python programs: exact through kills and another number of partitions."""
 
 import json
 from pathlib import Path
@@ -77,3 +77,17 @@ def test_timers_initial_state_and_static_rows_work(server: ConnectServer, tmp_pa
     assert seen["counts"] == [["a", 2], ["b", 1]]
 
 
+def test_a_data_source_of_python_is_read_again_by_its_offsets(binary: Path, tmp_path: Path):
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    server = ConnectServer(binary, tmp_path / "server")
+    server.run("data_source.py", out, checkpoint, server.process.pid, ok=False)
+    server.kill()
+    done = len(list((checkpoint / "commits").glob("[0-9]*")))
+    assert 5 <= done < 30, "the server was not killed in mid-stream"
+    again = ConnectServer(binary, tmp_path / "server")
+    seen = again.run("data_source.py", out, checkpoint, "-").result
+    assert again.stop() == 0
+    assert sorted(rows(out, "id", "name")) == [(number, f"n{number}") for number in range(120)]
+    assert seen["read"] == [[number, f"n{number}"] for number in range(10)]
+    assert seen["some"] == ["n7"]
+    assert seen["written"] == {"0.json": 120, "batch.json": 10}

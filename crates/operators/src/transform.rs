@@ -73,6 +73,8 @@ mod processor;
 mod run;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_whole;
 mod timers;
 mod variables;
 

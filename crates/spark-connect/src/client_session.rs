@@ -4,6 +4,7 @@ use crate::conf;
 use crate::failure::{Failure, Outcome};
 use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
+use crate::python::data_source::DataSourceClass;
 use crate::python::pool::PythonPool;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_engine::{Session, StreamingQuery};
@@ -37,6 +38,8 @@ pub(crate) struct ClientSession {
     /// Files of the client, on disk.
     files: PathBuf,
     python: Mutex<Option<Arc<PythonPool>>>,
+    /// Data sources in Python, by their names in lower case.
+    data_sources: Mutex<HashMap<String, DataSourceClass>>,
     /// The stream of listener events, while a client has one.
     pub(crate) listeners: Mutex<Option<ListenerStream>>,
     used: Mutex<Instant>,
@@ -79,6 +82,7 @@ impl ClientSession {
             artifacts: Mutex::default(),
             files: std::env::temp_dir().join(format!("onefold-session-{}", Uuid::new_v4())),
             python: Mutex::default(),
+            data_sources: Mutex::default(),
             listeners: Mutex::new(None),
             used: Mutex::new(now),
         }
@@ -252,6 +256,23 @@ impl ClientSession {
         let pool =
             python.get_or_insert_with(|| Arc::new(PythonPool::new(command, self.files.clone())));
         Ok(Arc::clone(pool))
+    }
+
+    /// Registers a data source in Python, in place of one of its name.
+    ///
+    /// # Errors
+    /// The server does not run code of clients.
+    pub(crate) fn register_data_source(&self, class: DataSourceClass) -> Outcome<()> {
+        if self.local_url.is_none() {
+            return Err(Failure::no_python());
+        }
+        lock(&self.data_sources).insert(class.name.to_lowercase(), class);
+        Ok(())
+    }
+
+    /// The data source in Python that a format names.
+    pub(crate) fn data_source(&self, format: &str) -> Option<DataSourceClass> {
+        lock(&self.data_sources).get(&format.to_lowercase()).cloned()
     }
 
     /// Keeps what a client uploaded.

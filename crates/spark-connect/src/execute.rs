@@ -3,6 +3,7 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::operation::Operation;
+use crate::python::data_source::DataSourceClass;
 use crate::relation::Planner;
 use crate::{analyze, rows, service, sql_command, streaming, types, write};
 use datafusion::logical_expr::LogicalPlan;
@@ -238,6 +239,9 @@ async fn run_command(
             blocking(session, move |session| crate::functions::register_named(session, &function))
                 .await?;
         }
+        CommandType::RegisterDataSource(source) => {
+            session.register_data_source(DataSourceClass::of(&source)?)?;
+        }
         other => return Err(Failure::unsupported(command_name(&other))),
     }
     Ok(())
@@ -246,7 +250,6 @@ async fn run_command(
 fn command_name(command: &CommandType) -> &'static str {
     match command {
         CommandType::RegisterTableFunction(_) => "a user-defined table function",
-        CommandType::RegisterDataSource(_) => "a Python data source",
         CommandType::CreateResourceProfileCommand(_) => "a resource profile",
         CommandType::MergeIntoTableCommand(_) => "mergeInto",
         CommandType::MlCommand(_) => "machine learning",

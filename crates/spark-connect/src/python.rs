@@ -6,6 +6,7 @@
 //! a daemon ends when its standard input closes. A processor of `transformWithState` ([`transform`])
 //! asks for its state over a socket of its own ([`state_server`]).
 
+pub(crate) mod data_source;
 pub(crate) mod foreach;
 pub(crate) mod foreach_batch;
 pub(crate) mod function;

@@ -2,9 +2,12 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
-use crate::python::{foreach, foreach_batch};
+use crate::python::{data_source, foreach, foreach_batch};
 use crate::relation::Planner;
-use onefold_engine::{DataStreamWriter, OutputMode, StreamingQuery, TableDefinition, Trigger};
+use onefold_engine::{
+    DataStreamWriter, OutputMode, SETTINGS, StreamingQuery, TableDefinition, Trigger,
+    WRITER_OPTIONS,
+};
 use spark_connect_proto::streaming_query_command::Command as QueryCommand;
 use spark_connect_proto::streaming_query_command_result as result;
 use spark_connect_proto::streaming_query_command_result::ResultType;
@@ -17,6 +20,7 @@ use spark_connect_proto::{
     StreamingQueryManagerCommand, StreamingQueryManagerCommandResult, WriteStreamOperationStart,
     WriteStreamOperationStartResult,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,8 +31,13 @@ fn ids(query: &StreamingQuery) -> StreamingQueryInstanceId {
 /// Starts a query. Blocks until it has begun.
 pub(crate) fn start(
     session: &Arc<ClientSession>,
-    request: WriteStreamOperationStart,
+    mut request: WriteStreamOperationStart,
 ) -> Outcome<WriteStreamOperationStartResult> {
+    let python = session.data_source(&request.format).map(|class| (class, options_of(&request)));
+    if python.is_some() {
+        // The others are the data source's.
+        request.options.retain(|name, _| is_own_option(name));
+    }
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
     let mut planner = Planner::new(session);
     let plan = planner.plan(input)?;
@@ -39,6 +48,10 @@ pub(crate) fn start(
         writer = writer.format(&request.format);
     }
     writer = described(writer, &request)?;
+    if let Some((class, options)) = python {
+        let complete = output_mode(&request.output_mode)? == OutputMode::Complete;
+        writer = writer.sink(data_source::sink(session, class, options, complete)?);
+    }
     let mut switch = None;
     if let Some(function) = &request.foreach_batch {
         (writer, switch) = foreach_batch::with_function(session, writer, function)?;
@@ -64,6 +77,21 @@ pub(crate) fn start(
         name: query.name().unwrap_or_default().to_owned(),
         query_started_event_json: event,
     })
+}
+
+/// All options, the path among them.
+fn options_of(request: &WriteStreamOperationStart) -> BTreeMap<String, String> {
+    let mut options: BTreeMap<String, String> = request.options.clone().into_iter().collect();
+    if let Some(start::SinkDestination::Path(path)) = &request.sink_destination {
+        options.insert("path".to_owned(), path.clone());
+    }
+    options
+}
+
+/// Whether an option is the query's own.
+fn is_own_option(name: &str) -> bool {
+    let own = WRITER_OPTIONS.iter().chain(SETTINGS).map(|row| row.name);
+    own.into_iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// Starts a query whose files are those of a table, which is made if it is not there.

@@ -2,6 +2,7 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
+use crate::python::data_source;
 use crate::relation::Planner;
 use crate::tables;
 use datafusion::logical_expr::LogicalPlan;
@@ -34,6 +35,24 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
             .unwrap_or_default(),
     };
     let format = request.source.as_deref().filter(|format| !format.is_empty());
+    if let Some(class) = format.and_then(|format| session.data_source(format)) {
+        let mut options: BTreeMap<String, String> = request.options.clone().into_iter().collect();
+        if !path.is_empty() {
+            options.insert("path".to_owned(), path);
+        }
+        let overwrite = match mode_of(request) {
+            SaveMode::Append => false,
+            SaveMode::Overwrite => true,
+            SaveMode::Ignore | SaveMode::ErrorIfExists => {
+                return Err(Failure::analysis(format!(
+                    "[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source \"{}\" cannot be written \
+                     in this mode. Please use either the \"Append\" or \"Overwrite\" mode instead.",
+                    class.name
+                )));
+            }
+        };
+        return data_source::write(session, class, plan, options, overwrite);
+    }
     let options = request.options.iter().map(|(name, value)| (name.clone(), value.clone()));
     let partitioning: Vec<&str> = request.partitioning_columns.iter().map(String::as_str).collect();
     session

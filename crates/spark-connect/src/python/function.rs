@@ -77,6 +77,12 @@ impl PythonFunction {
         }
     }
 
+    /// The settings of a session that workers ask for.
+    pub(crate) fn settings_of(session: &ClientSession) -> Vec<(String, String)> {
+        let value = |name: &&str| Some(((*name).to_owned(), conf::value(&session.engine, name)?));
+        SETTINGS.iter().filter_map(value).collect()
+    }
+
     /// A setting of the session.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
@@ -96,10 +102,7 @@ impl PythonFunction {
         // The pickled form differs only in how rows travel.
         let eval_type =
             if udf.eval_type == eval::PICKLED { eval::ROW_BY_ROW } else { udf.eval_type };
-        let settings = SETTINGS
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), conf::value(&session.engine, name)?)))
-            .collect();
+        let settings = PythonFunction::settings_of(session);
         PythonFunction {
             name: name.to_owned(),
             eval_type,

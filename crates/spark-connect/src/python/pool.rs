@@ -5,11 +5,12 @@ use super::process;
 use super::state_socket::SocketFolder;
 use super::wire::{lost, read_int, read_text, write_text};
 use onefold_types::{Error, Result};
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -26,13 +27,45 @@ pub(crate) struct PythonPool {
     pub(super) files: PathBuf,
     state: Mutex<State>,
     sockets: OnceLock<SocketFolder>,
+    turns: Turns,
 }
 
+/// How many long tasks may run at once.
+#[derive(Debug)]
+struct Turns {
+    left: Mutex<usize>,
+    given_back: Condvar,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+        Turns { left: Mutex::new(cores), given_back: Condvar::new() }
+    }
+}
+
+/// A turn to run a long task, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a>(&'a Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.given_back.notify_one();
+    }
+}
+
+/// By module of PySpark, what runs it.
+type State = HashMap<&'static str, Workers>;
+
 #[derive(Debug, Default)]
-struct State {
+struct Workers {
     daemon: Option<Daemon>,
     free: Vec<TcpStream>,
 }
+
+/// The module that runs functions.
+const WORKER: &str = "pyspark.worker";
 
 #[derive(Debug)]
 struct Daemon {
@@ -61,7 +94,13 @@ impl Drop for Daemon {
 impl PythonPool {
     /// No process is started before the first function is called.
     pub(crate) fn new(python: String, files: PathBuf) -> Self {
-        PythonPool { python, files, state: Mutex::default(), sockets: OnceLock::new() }
+        PythonPool {
+            python,
+            files,
+            state: Mutex::default(),
+            sockets: OnceLock::new(),
+            turns: Turns::default(),
+        }
     }
 
     /// Where sockets are over which workers ask for state.
@@ -76,32 +115,56 @@ impl PythonPool {
         self.sockets.get().ok_or_else(|| Error::internal("a folder for sockets is gone"))
     }
 
+    /// Waits for a turn to run a long task. Blocks.
+    pub(super) fn turn(&self) -> Turn<'_> {
+        let turns = &self.turns;
+        let left = turns.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = turns.given_back.wait_while(left, |left| *left == 0);
+        *left.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Turn(turns)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Each change is one call: a panic leaves it usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker that waits for a task. Blocks.
+    /// The Python that they run in.
+    pub(super) fn python(&self) -> &str {
+        &self.python
+    }
+
+    /// A worker that waits for a function. Blocks.
     ///
     /// # Errors
     /// Unavailable: Python cannot be started, or is without PySpark.
     pub(super) fn take(&self) -> Result<TcpStream> {
+        self.take_of(WORKER)
+    }
+
+    /// A worker of a module that waits for a task. Blocks.
+    ///
+    /// # Errors
+    /// As [`PythonPool::take`].
+    pub(super) fn take_of(&self, module: &'static str) -> Result<TcpStream> {
         loop {
-            let Some(free) = self.state().free.pop() else { break };
+            let free = self.state().get_mut(module).and_then(|workers| workers.free.pop());
+            let Some(free) = free else { break };
             if waits(&free) {
                 return Ok(free);
             }
         }
         let (port, secret) = {
             let mut state = self.state();
-            let ended = state
+            let workers = state.entry(module).or_default();
+            let ended = workers
                 .daemon
                 .as_mut()
                 .is_none_or(|daemon| !matches!(daemon.child.try_wait(), Ok(None)));
             if ended {
-                state.daemon = Some(self.daemon()?);
+                workers.daemon = Some(self.daemon(module)?);
             }
-            let daemon = state.daemon.as_ref();
+            let daemon = workers.daemon.as_ref();
             let daemon = daemon.ok_or_else(|| Error::internal("no daemon was started"))?;
             (daemon.port, daemon.secret.clone())
         };
@@ -121,9 +184,15 @@ impl PythonPool {
 
     /// Gives a worker back that can be used again.
     pub(super) fn give_back(&self, stream: TcpStream) {
+        self.give_back_of(WORKER, stream);
+    }
+
+    /// Gives a worker of a module back that can be used again.
+    pub(super) fn give_back_of(&self, module: &'static str, stream: TcpStream) {
         let mut state = self.state();
-        if state.free.len() < FREE_MAX {
-            state.free.push(stream);
+        let workers = state.entry(module).or_default();
+        if workers.free.len() < FREE_MAX {
+            workers.free.push(stream);
         }
     }
 
@@ -133,10 +202,9 @@ impl PythonPool {
         drop(ended);
     }
 
-    fn daemon(&self) -> Result<Daemon> {
+    fn daemon(&self, module: &str) -> Result<Daemon> {
         let secret = Uuid::new_v4().to_string();
-        let mut command =
-            process::command(&self.python, &["pyspark.daemon", "pyspark.worker"], &secret);
+        let mut command = process::command(&self.python, &["pyspark.daemon", module], &secret);
         command.env("SPARK_REUSE_WORKER", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = process::spawn(&mut command)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());

@@ -27,6 +27,13 @@ pub(super) struct Task<'a> {
     pub(super) eval_conf: Vec<(String, String)>,
 }
 
+/// Waits for a worker, which may take long: other work of this thread goes elsewhere meanwhile.
+pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let can_move = tokio::runtime::Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if can_move { tokio::task::block_in_place(work) } else { work() }
+}
+
 /// Writes what the function reads.
 pub(super) type Input<'a> = &'a (dyn Fn(&mut dyn Write) -> io::Result<()> + Sync);
 

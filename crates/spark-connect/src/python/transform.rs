@@ -5,7 +5,7 @@ use super::function::{PythonFunction, eval};
 use super::pool::PythonPool;
 use super::state_server::{Answers, Declared, Declaring, StateServer, serve};
 use super::state_socket::StateSocket;
-use super::task::Task;
+use super::task::{Task, aside};
 use super::udf::{ROWS_AT_ONCE, taken};
 use crate::rows::{plain_batch, plain_schema};
 use arrow::array::{ArrayRef, StructArray, new_null_array};
@@ -103,7 +103,11 @@ impl PartitionRun for PythonProcessor {
         let declared = self.declared.0.get().cloned().unwrap_or_default();
         let output = Arc::clone(keys.output());
         let mut server = StateServer::new(keys, &declared);
-        let given = self.task(Some(rows), &mut server);
+        let given = aside(|| {
+            // Partitions may be many; workers are as many as this machine can run at once.
+            let _turn = self.pool.turn();
+            self.task(Some(rows), &mut server)
+        });
         if let Some(error) = server.broken.take() {
             return Err(error);
         }

@@ -2,7 +2,7 @@
 
 use super::function::{PythonFunction, eval};
 use super::pool::PythonPool;
-use super::task::Task;
+use super::task::{Task, aside};
 use super::wire::write_int;
 use crate::rows::{plain_batch, plain_schema};
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, new_empty_array};
@@ -109,12 +109,7 @@ impl ScalarUDFImpl for PythonUdf {
             arguments.args.into_iter().map(|value| value.into_array(rows)).collect();
         let columns = columns?;
         let outer = |error: Error| DataFusionError::External(Box::new(error));
-        let work = || self.compute(&columns, rows);
-        // The worker may take long: other work of this thread goes elsewhere meanwhile.
-        let can_move = tokio::runtime::Handle::try_current().is_ok_and(|handle| {
-            handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
-        });
-        let result = if can_move { tokio::task::block_in_place(work) } else { work() };
+        let result = aside(|| self.compute(&columns, rows));
         result.map(ColumnarValue::Array).map_err(outer)
     }
 }
@@ -294,7 +289,7 @@ fn plain(columns: &[ArrayRef], names: &[String], rows: usize) -> Result<RecordBa
 }
 
 /// The columns of a batch as one column of structs.
-fn structs(batch: &RecordBatch) -> RecordBatch {
+pub(super) fn structs(batch: &RecordBatch) -> RecordBatch {
     let column: ArrayRef = Arc::new(StructArray::from(batch.clone()));
     let field = Field::new("_0", column.data_type().clone(), false);
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -57,13 +57,31 @@ impl PythonWorker {
     /// Unavailable: Python cannot be started or does not connect in time. Invalid, with the
     /// traceback: the function cannot be unpickled.
     pub(crate) fn start(spec: &WorkerSpec) -> Result<PythonWorker> {
+        let mut worker = PythonWorker::launch(
+            &spec.python,
+            spec.module,
+            &[("SPARK_CONNECT_LOCAL_URL", spec.url.as_str())],
+        )?;
+        worker.hand_over(spec)?;
+        Ok(worker)
+    }
+
+    /// Starts a module of PySpark and waits until it has connected. Blocks.
+    ///
+    /// # Errors
+    /// Unavailable: Python cannot be started or does not connect in time.
+    pub(super) fn launch(
+        python: &str,
+        module: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<PythonWorker> {
         let listener = TcpListener::bind(("127.0.0.1", 0))
             .map_err(|error| Error::unavailable("no port for a Python worker").because(error))?;
         let port = listener.local_addr().map(|address| address.port()).map_err(lost)?;
         let secret = Uuid::new_v4().to_string();
-        let mut command = process::command(&spec.python, &[spec.module], &secret);
+        let mut command = process::command(python, &[module], &secret);
         command
-            .env("SPARK_CONNECT_LOCAL_URL", &spec.url)
+            .envs(environment.iter().copied())
             .env("PYTHON_WORKER_FACTORY_PORT", port.to_string());
         let child = process::spawn(&mut command)?;
         let mut child = ChildGuard(Some(child));
@@ -71,8 +89,23 @@ impl PythonWorker {
         let child = child.0.take().ok_or_else(|| Error::internal("a worker without a process"))?;
         let mut worker = PythonWorker { child, stream };
         worker.greet(&secret)?;
-        worker.hand_over(spec)?;
+        worker.stream.set_read_timeout(None).map_err(lost)?;
         Ok(worker)
+    }
+
+    /// The connection to it.
+    pub(super) fn stream(&self) -> Result<TcpStream> {
+        self.stream.try_clone().map_err(lost)
+    }
+
+    /// Gives it a moment to end by itself.
+    pub(super) fn wait_to_end(&mut self) {
+        for _ in 0..100 {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
     }
 
     fn greet(&mut self, secret: &str) -> Result<()> {

@@ -189,6 +189,13 @@ fn widens(from: &DataType, to: &DataType) -> bool {
             T::Binary | T::LargeBinary | T::BinaryView,
         ) => true,
         (T::Date32, T::Timestamp(TimeUnit::Microsecond, _)) => true,
+        // By name, as Avro does: a field that is new is null, one that is gone is forgotten.
+        (T::Struct(old), T::Struct(new)) => new.iter().all(|field| {
+            old.find(field.name()).is_none_or(|(_, old)| {
+                let (old, new) = (plain_type(old.data_type()), plain_type(field.data_type()));
+                old == new || widens(&old, &new)
+            })
+        }),
         _ => false,
     }
 }
@@ -265,6 +272,17 @@ mod tests {
         assert!(matches!(change(&of(10, 2), &of(12, 4)), Change::Compatible(_)));
         assert!(matches!(change(&of(10, 2), &of(11, 4)), Change::Incompatible(_)));
         assert!(matches!(change(&of(10, 2), &of(10, 1)), Change::Incompatible(_)));
+    }
+
+    #[test]
+    fn a_users_struct_may_gain_lose_and_widen_fields_but_not_narrow_them() {
+        let of = |fields: &[(&str, DataType)]| {
+            let fields = fields.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true));
+            operator("tws", &[], &[("value", DataType::Struct(fields.collect()))])
+        };
+        let (old, new) = (of(&[("a", Int32), ("b", Utf8)]), of(&[("c", Float64), ("a", Int64)]));
+        assert!(matches!(change(&old, &new), Change::Compatible(_)));
+        assert!(matches!(change(&new, &old), Change::Incompatible(_)));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use super::plain_type;
 use crate::FamilySpec;
 use crate::place::Written;
-use arrow::array::{ArrayRef, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use onefold_types::{Error, Result};
+use std::sync::Arc;
 
 /// Decodes and encodes keys or values of a family: Arrow's row format, ascending, nulls first.
 #[derive(Debug)]
@@ -108,9 +109,8 @@ impl Convert {
             let old = column.and_then(|column| old.get(column));
             new.push(match old {
                 None => new_null_array(field.data_type(), there.len()),
-                Some(old) => {
-                    cast(old, field.data_type()).map_err(|error| wrong(&self.to.schema, error))?
-                }
+                Some(old) => widened(old, field.data_type())
+                    .map_err(|error| wrong(&self.to.schema, error))?,
             });
         }
         let values = self.to.encode(&new, there.len())?;
@@ -119,6 +119,21 @@ impl Convert {
         }
         Ok(())
     }
+}
+
+/// A column as one of a wider type; structs field by field, by name.
+fn widened(old: &ArrayRef, to: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
+    let (DataType::Struct(fields), Some(old)) = (to, old.as_struct_opt()) else {
+        return cast(old, to);
+    };
+    let column = |field: &FieldRef| match old.column_by_name(field.name()) {
+        Some(column) => widened(column, field.data_type()),
+        None => Ok(new_null_array(field.data_type(), old.len())),
+    };
+    let columns = fields.iter().map(column).collect::<std::result::Result<Vec<_>, _>>()?;
+    let nulls = old.nulls().cloned();
+    let whole = StructArray::try_new_with_length(fields.clone(), columns, nulls, old.len())?;
+    Ok(Arc::new(whole))
 }
 
 #[cfg(test)]
@@ -140,6 +155,26 @@ mod tests {
             access: Access::Point,
             counted: true,
         }
+    }
+
+    #[test]
+    fn fields_of_a_struct_are_found_by_name() {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("a", Arc::new(Int32Array::from(vec![7]))),
+            ("b", Arc::new(StringArray::from(vec!["seven"]))),
+        ];
+        let fields =
+            columns.iter().map(|(name, it)| Field::new(*name, it.data_type().clone(), true));
+        let arrays = columns.iter().map(|(_, array)| Arc::clone(array)).collect();
+        let old = super::StructArray::try_new(fields.collect(), arrays, None).unwrap();
+        let old: ArrayRef = Arc::new(old);
+        let wanted = [("b", DataType::Utf8), ("c", DataType::Float64), ("a", DataType::Int64)];
+        let fields = wanted.iter().map(|(name, it)| Field::new(*name, it.clone(), true));
+        let new = super::widened(&old, &DataType::Struct(fields.collect())).unwrap();
+        let new = new.as_struct();
+        assert_eq!(new.column(0).as_string::<i32>().value(0), "seven");
+        assert!(new.column(1).is_null(0));
+        assert_eq!(new.column(2).as_primitive::<Int64Type>().value(0), 7);
     }
 
     #[test]
