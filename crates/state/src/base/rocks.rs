@@ -46,6 +46,9 @@ const BATCHES_BETWEEN: u64 = 8;
 /// And when so many bytes were written since, which is what a start would have to read.
 const BYTES_BETWEEN: u64 = 64 << 20;
 
+/// Ten bits of filter for each row, and its share of an index.
+const FILTER_BYTES: u64 = 2;
+
 /// What takes at least this part of its room is written as a file of its own.
 const INGEST_PART: u64 = 4;
 
@@ -241,6 +244,13 @@ impl RocksBase {
         self.places().into_iter().filter_map(of).collect()
     }
 
+    /// About the memory of the filters and indexes of the database's files.
+    fn filters(&self) -> u64 {
+        let counts = |place: Place| self.below.family(place.operator, place.family);
+        let rows = self.places().into_iter().filter_map(counts).map(|counts| counts.all().rows);
+        rows.sum::<u64>() * FILTER_BYTES
+    }
+
     /// Writes what changed, up to a version, to the database.
     fn spill(&mut self, version: &BaseVersion) -> Result<()> {
         let (before, behind) = ([self.meta(version)?], self.counts_to_write(true));
@@ -278,8 +288,9 @@ fn options(cache: usize) -> Options {
     let shared = Cache::new_lru_cache(cache);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&shared);
-    table.set_cache_index_and_filter_blocks(true);
-    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    // Held beside the cache: the filter of a large file does not fit into a part of it, and would
+    // be read anew for every key.
+    table.set_cache_index_and_filter_blocks(false);
     table.set_bloom_filter(10.0, false);
     let mut options = Options::default();
     options.create_if_missing(true);
@@ -412,7 +423,7 @@ impl Base for RocksBase {
         if memory > self.room || (old && !self.is_below_empty()) {
             self.spill(version)?;
         }
-        self.share.set(self.cache + self.recent.memory());
+        self.share.set(self.cache + self.recent.memory() + self.filters());
         self.broken.store(false, Ordering::Release);
         Ok(())
     }
