@@ -32,7 +32,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "onefold-plan",
         ],
     ),
-    ("onefold-spark-connect", &["onefold-types", "onefold-plan", "onefold-engine"]),
+    // The contracts of sources and sinks, for data sources that a client wrote in Python.
+    (
+        "onefold-spark-connect",
+        &["onefold-types", "onefold-connector", "onefold-plan", "onefold-engine"],
+    ),
     // The public API: it joins the engine and the bundled connectors, for the command and for
     // programs that embed Onefold.
     (

@@ -416,7 +416,8 @@ impl SinkDefinition for Shelves {
 }
 
 fn totals(rows: &[i64]) -> Totals {
-    let hash = rows.iter().fold(ContentHash::default(), |sum, id| sum.with(*id as u128 + 1));
+    let hash =
+        rows.iter().fold(ContentHash::default(), |sum, id| sum.with((*id as u128).wrapping_add(1)));
     Totals { rows: rows.len() as u64, hash }
 }
 
