@@ -64,10 +64,8 @@ impl Declared {
     pub(in crate::python) fn declare(&self, to: &mut Variables) -> Result<()> {
         to.deleted(self.deleted);
         for variable in &self.variables {
-            let ttl = match variable.ttl_ms {
-                None => None,
-                Some(ms) => Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
-            };
+            let ttl = variable.ttl_ms;
+            let ttl = ttl.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
             let (name, stored) = (variable.name.as_str(), variable.rows.stored());
             match &variable.kind {
                 Kind::Value => drop(to.value::<()>(name, stored, ttl)?),
