@@ -44,6 +44,15 @@ pub(crate) trait Base: Debug + Send + Sync {
     /// The numbers of rows and bytes.
     fn counts(&self) -> &Counts;
 
+    /// Whether the memory suffices for another batch. What a batch adds is taken over in any case,
+    /// since it is committed; so many small ones could go beyond the budget.
+    ///
+    /// # Errors
+    /// Invalid, when it does not.
+    fn has_room(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes the writes of a batch over.
     fn apply(&mut self, writes: Writes<'_>, version: &BaseVersion) -> Result<()>;
 

@@ -86,6 +86,14 @@ impl Share {
         Err(self.refusal(more))
     }
 
+    /// Whether all holders together are within the limit.
+    pub(crate) fn within(&self) -> Result<()> {
+        match self.budget.used().saturating_sub(self.budget.limit()) {
+            0 => Ok(()),
+            more => Err(self.refusal(more)),
+        }
+    }
+
     /// Sets the share to `need` bytes whatever the limit says: for rows that are there already.
     pub(crate) fn set(&mut self, need: u64) {
         let used = &self.budget.inner.used;

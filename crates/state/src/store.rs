@@ -92,13 +92,15 @@ impl StateStore {
     /// Starts a batch on the newest version.
     ///
     /// # Errors
-    /// Internal, when the state is not what the batch before left.
+    /// Internal, when the state is not what the batch before left; Invalid, when state in memory has
+    /// grown over the budget.
     pub fn begin(&self, batch: BatchId) -> Result<Arc<StateBatch>> {
         if batch.0 != self.at.version {
             let version = self.at.version;
             let text = format!("batch {batch} cannot start from version {version} of the state");
             return Err(Error::internal(text));
         }
+        self.base.has_room()?;
         let operators = Arc::clone(&self.operators);
         let base = Arc::clone(&self.base);
         let budget = self.budget.clone();

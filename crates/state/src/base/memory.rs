@@ -58,6 +58,10 @@ impl Base for MemoryBase {
         false
     }
 
+    fn has_room(&self) -> Result<()> {
+        self.share.within()
+    }
+
     fn scan(
         &self,
         place: Place,

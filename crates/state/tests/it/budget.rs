@@ -42,3 +42,28 @@ async fn state_over_the_limit_is_refused_in_a_batch_and_at_start_and_given_back(
     assert!(error.to_string().contains("rocksdb"), "{error}");
     assert_eq!(world.config.budget.used(), 0);
 }
+
+#[tokio::test]
+async fn state_that_grows_by_small_batches_is_refused_too() {
+    let mut world = World::new().await;
+    world.config.budget = MemoryBudget::new(200_000);
+    world.restart().await.unwrap();
+    let mut batches = 0_u64;
+    let error = loop {
+        let batch = match world.state.begin(BatchId(batches)) {
+            Ok(batch) => batch,
+            Err(error) => break error,
+        };
+        let mut state = batch.open(0, 0).unwrap();
+        for row in 0..100_u64 {
+            state.put(0, 3, &(batches * 100 + row).to_be_bytes(), &[0; 8]).unwrap();
+        }
+        drop(state);
+        world.state.prepare(&batch).await.unwrap();
+        world.state.apply(&batch).await.unwrap();
+        batches += 1;
+        assert!(batches < 1_000, "no batch is refused");
+    };
+    assert!(error.to_string().contains("onefold.state.memoryLimit"), "{error}");
+    assert!(batches > 5, "{batches}");
+}
