@@ -197,9 +197,13 @@ impl Making<'_> {
             // As late as it may be, or later.
             7..=8 if self.late > 0 => self.late + 1,
             9 if self.late > 0 => self.late - self.wish.late_by - self.random.apart().max(0),
-            _ => (newest + self.random.upto(2_500)) / 1_000 * 1_000 + self.random.upto(2) - 1,
+            // Forward to where a window ends, or a part of it.
+            _ => {
+                let part = if self.random.below(2) == 0 { 1_000 } else { 5_000 };
+                (newest + self.random.upto(2_500)) / part * part + part + self.random.upto(2) - 1
+            }
         };
-        let mut ts = ts.clamp(FIRST, newest + 4_000);
+        let mut ts = ts.clamp(FIRST, newest + 6_000);
         let near = ts > self.late - self.wish.late_by;
         if ts <= self.late && (near || self.random.below(2) == 0) {
             ts = self.late + 1;
