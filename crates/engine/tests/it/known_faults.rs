@@ -275,7 +275,7 @@ fn a_sum_of_decimals_that_has_overflowed_does_not_come_back() {
         let writer = run.world.writer_of(&sum, Trigger::AvailableNow);
         let query = writer.output_mode(OutputMode::Complete).start_default().unwrap();
         let error = query.await_termination(None).unwrap_err().chain();
-        assert!(error.contains("arithmetic overflow"), "{error}");
+        assert!(error.contains("[ARITHMETIC_OVERFLOW]"), "{error}");
     });
 }
 
