@@ -5,7 +5,9 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
 use std::sync::{Mutex, PoisonError};
 
 /// The event times that a batch saw under one `withWatermark`.
@@ -149,8 +151,17 @@ pub(crate) fn tick_to_us(tick: i64, unit: TimeUnit) -> i64 {
     }
 }
 
+/// Which rows of a batch are late by this event time.
+pub(crate) fn late_in(
+    event_time: &PhysicalExprRef,
+    batch: &RecordBatch,
+    watermark_ms: i64,
+) -> Result<BooleanArray> {
+    late(&event_time.evaluate(batch)?.into_array(batch.num_rows())?, watermark_ms)
+}
+
 /// Which rows are late; a row without an event time never is.
-pub(crate) fn late(column: &ArrayRef, watermark_ms: i64) -> Result<BooleanArray> {
+fn late(column: &ArrayRef, watermark_ms: i64) -> Result<BooleanArray> {
     let last = last_late_tick(watermark_ms, unit_of(column.data_type())?);
     let times = ticks(&instants(column)?)?;
     Ok(match times.nulls().filter(|nulls| nulls.null_count() > 0) {

@@ -1,7 +1,7 @@
 //! The rows that a batch brings to a partition, by their key.
 
 use crate::OperatorContext;
-use crate::event_time::late;
+use crate::event_time::late_in;
 use crate::keys::{Keys, RowCodec, batch_of, key_fields, state_schema};
 use arrow::array::Array;
 use arrow::compute::{filter_record_batch, interleave_record_batch, not};
@@ -198,8 +198,7 @@ fn in_time(
     let (Some(event_time), Some(late_ms)) = (&grouping.event_time, context.late_ms) else {
         return Ok(batch);
     };
-    let times = event_time.evaluate(&batch)?.into_array(batch.num_rows())?;
-    let late = late(&times, late_ms)?;
+    let late = late_in(event_time, &batch, late_ms)?;
     let count = late.true_count();
     if count == 0 {
         return Ok(batch);

@@ -7,7 +7,7 @@ pub use outlet::{LateOutlet, LateReceiver, LateSender, LateShape, late_rows};
 pub(crate) use outlet::LateTap;
 
 use crate::context::{OperatorContext, OperatorMetrics};
-use crate::event_time::late;
+use crate::event_time::late_in;
 use crate::failure;
 use crate::keys::{RowCodec, evaluate};
 use crate::unary::{Unary, UnaryExec};
@@ -75,8 +75,7 @@ impl LateFilter {
 
 impl Filter {
     async fn keep(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let times = self.event_time.evaluate(&batch)?.into_array(batch.num_rows())?;
-        let late = late(&times, self.watermark_ms)?;
+        let late = late_in(&self.event_time, &batch, self.watermark_ms)?;
         let count = late.true_count();
         if count == 0 {
             return Ok(batch);

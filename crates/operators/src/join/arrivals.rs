@@ -3,7 +3,7 @@
 use super::candidates::Meeting;
 use super::keys::{KeyId, KeyTable};
 use super::plan::{JoinPlan, SidePlan, value_of};
-use crate::event_time::{instants, late, ticks};
+use crate::event_time::{instants, late_in, ticks};
 use crate::failure;
 use crate::keys::{Keys, batch_of, evaluate};
 use arrow::array::Array;
@@ -72,7 +72,7 @@ impl Arrivals {
         let (Some(event_time), Some(late_ms)) = (&side.event_time, late_ms) else {
             return Ok(batch);
         };
-        let late = late(&value_of(event_time, &batch)?, late_ms)?;
+        let late = late_in(event_time, &batch, late_ms)?;
         let count = late.true_count();
         if count == 0 {
             return Ok(batch);

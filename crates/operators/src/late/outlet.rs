@@ -1,7 +1,7 @@
 //! Where late rows go, if somebody wants them.
 
 use crate::context::OperatorContext;
-use crate::event_time::late;
+use crate::event_time::late_in;
 use crate::failure;
 use crate::unary::{Unary, UnaryExec};
 use arrow::compute::filter_record_batch;
@@ -92,8 +92,7 @@ impl LateTap {
 
 impl Tap {
     async fn pass(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let times = self.event_time.evaluate(&batch)?.into_array(batch.num_rows())?;
-        let late = late(&times, self.watermark_ms)?;
+        let late = late_in(&self.event_time, &batch, self.watermark_ms)?;
         if late.true_count() > 0 {
             self.outlet.send(self.input, &filter_record_batch(&batch, &late)?).await?;
         }
