@@ -118,6 +118,7 @@ impl<T: Tag + Send> Maps<T> {
     }
 
     /// The maps in the order of their places and groups.
+    #[cfg(feature = "rocksdb")]
     pub(super) fn iter(&self) -> impl Iterator<Item = (Place, KeyGroup, &Rows<T>)> {
         self.operators.iter().enumerate().flat_map(|(operator, families)| {
             families.iter().enumerate().flat_map(move |(family, groups)| {
