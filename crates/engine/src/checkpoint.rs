@@ -16,6 +16,7 @@ pub(crate) use purge::{Purge, Retained, sweep};
 
 use bytes::Bytes;
 use onefold_protocol::record::{Commit, Intent, Metadata, Prepared};
+use onefold_protocol::retention::LeftBehind;
 use onefold_storage::{Durability, Recorded, Store, create_record};
 use onefold_types::{BatchId, Error, Generation, QueryId, Result};
 use std::sync::Arc;
@@ -29,6 +30,12 @@ pub(crate) fn intent_path(batch: BatchId) -> String {
 /// Path of a batch's commit.
 pub(crate) fn commit_path(batch: BatchId) -> String {
     format!("commits/{batch}")
+}
+
+/// Paths of the records that fenced drivers left of batches long over.
+pub(crate) fn left_behind_paths(left: &LeftBehind) -> Vec<String> {
+    let intents = left.intents.iter().copied().map(intent_path);
+    intents.chain(left.commits.iter().copied().map(commit_path)).collect()
 }
 
 /// Path of what one driver prepared of a batch.

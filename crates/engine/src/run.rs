@@ -228,9 +228,12 @@ impl Runner {
 
     /// What earlier drivers left of batches long over. Failures leave garbage at most.
     async fn sweep(&self, term: &Term) {
-        let swept =
-            checkpoint::sweep(term.store.as_ref(), term.retained.from, &term.driver.numbers).await;
-        if let Err(error) = swept {
+        let (store, numbers) = (term.store.as_ref(), &term.driver.numbers);
+        let swept = async {
+            store.delete_all(&term.left_behind).await?;
+            checkpoint::sweep(store, term.retained.from, numbers).await
+        };
+        if let Err(error) = swept.await {
             tracing::warn!("old records were not all deleted: {}", error.chain());
         }
     }

@@ -47,8 +47,7 @@ pub struct Facts {
     /// Whether the user accepted that the query goes on without the state that is missing.
     pub state_dropped: bool,
     /// How many batches the logs keep (`minBatchesToRetain`), where it is known. Ids older than
-    /// that prove nothing: a purge may have been cut off, and a driver that slept for long may
-    /// have created again what was purged.
+    /// that prove nothing: a purge may have been cut off.
     pub batches_retained: Option<u64>,
 }
 

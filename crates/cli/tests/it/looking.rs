@@ -55,6 +55,29 @@ fn a_hole_stops_a_restart_and_is_named() {
 }
 
 #[test]
+fn a_record_that_a_fenced_driver_left_of_a_purged_batch_is_a_remark() {
+    let case = Case::copy("a_file_to_parquet");
+    let checkpoint = case.checkpoint();
+    for id in 0..4 {
+        fs::remove_file(checkpoint.join(format!("commits/{id}"))).unwrap();
+        if id != 1 {
+            fs::remove_file(checkpoint.join(format!("offsets/{id}"))).unwrap();
+        }
+    }
+    let path = checkpoint.to_str().unwrap();
+    let json = onefold(&["checkpoint", "verify", "--json", path]).code(0).json();
+    let findings = json["findings"].as_array().unwrap();
+    let left = findings.iter().find(|finding| finding["path"] == "offsets/1").unwrap();
+    assert_eq!(left["severity"], "remark");
+    assert!(left["text"].as_str().unwrap().contains("fenced"), "{left}");
+    let shown = onefold(&["checkpoint", "show", "--json", path]).code(0).json();
+    assert_eq!(shown["intents"]["missing"], serde_json::json!([]));
+    // A batch that is kept has lost its intent: that is another thing.
+    fs::remove_file(checkpoint.join("offsets/7")).unwrap();
+    onefold(&["checkpoint", "verify", path]).code(1);
+}
+
+#[test]
 fn show_tells_what_a_restart_would_do_by_what_the_sink_holds() {
     let show = |case: &Case, sink: bool| {
         let (checkpoint, output) = (case.checkpoint(), case.sink());

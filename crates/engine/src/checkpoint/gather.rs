@@ -1,11 +1,12 @@
 //! The facts from which recovery decides.
 
-use super::{commit_path, intent_path, prepared_path, read_record};
+use super::{commit_path, intent_path, left_behind_paths, prepared_path, read_record};
 use crate::evolution;
 use crate::run::sinks::Marks;
 use futures::{StreamExt, TryStreamExt, stream};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::{Facts, StateFacts, StopReason};
+use onefold_protocol::retention::take_left_behind;
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, ErrorKind, OffsetRange, QueryId, Result};
 
@@ -25,6 +26,8 @@ pub(crate) struct SinkFacts {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     pub(crate) facts: Facts,
+    /// Paths of records that fenced drivers left of batches long over.
+    pub(crate) left_behind: Vec<String>,
 }
 
 impl Found {
@@ -114,8 +117,9 @@ pub(super) async fn ids(store: &dyn Store, folder: &str) -> Result<Vec<BatchId>>
 
 /// Lists the logs and reads their newest records. `batches_retained` is what the settings keep.
 pub(crate) async fn gather(store: &dyn Store, batches_retained: u64) -> Result<Found> {
-    let (intent_ids, commit_ids) =
+    let (mut intent_ids, mut commit_ids) =
         futures::future::try_join(ids(store, "offsets"), ids(store, "commits")).await?;
+    let left = take_left_behind(&mut intent_ids, &mut commit_ids);
     let intent = async |nth: usize| -> Result<Option<Intent>> {
         let Some(batch) = intent_ids.iter().rev().nth(nth) else { return Ok(None) };
         read_record(store, &intent_path(*batch), Intent::parse).await
@@ -137,7 +141,7 @@ pub(crate) async fn gather(store: &dyn Store, batches_retained: u64) -> Result<F
         batches_retained: Some(batches_retained),
         ..Facts::default()
     };
-    Ok(Found { facts })
+    Ok(Found { facts, left_behind: left_behind_paths(&left) })
 }
 
 /// The retained intents with the range of each source, oldest first: for each source id, what

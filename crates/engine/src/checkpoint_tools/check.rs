@@ -109,6 +109,13 @@ fn check_records(contents: &Contents, findings: &mut Findings) {
     for (id, log) in &contents.sources {
         check_source_log(contents, id, log, findings);
     }
+    for path in &contents.left_behind {
+        findings.remark(
+            path,
+            "was left by a driver that slept while newer ones went on, and was then fenced: \
+             nobody reads it, and the next start deletes it",
+        );
+    }
     for path in &contents.unknown {
         findings.remark(path, "is no known part of a checkpoint and is left alone");
     }

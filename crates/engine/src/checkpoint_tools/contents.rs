@@ -1,8 +1,10 @@
 //! What stands in a checkpoint, read once: each record with its content or with what is wrong.
 
 use super::text_log::TextLog;
+use crate::checkpoint::left_behind_paths;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use onefold_protocol::record::{Commit, GenerationRecord, Intent, Metadata, Prepared};
+use onefold_protocol::retention::take_left_behind;
 use onefold_storage::{Entry, Store};
 use onefold_types::{BatchId, Error, Generation, Result};
 use serde_json::{Map, Value};
@@ -86,10 +88,13 @@ pub struct Contents {
     pub files: BTreeMap<String, Entry>,
     /// `metadata`.
     pub metadata: Option<Record<Metadata>>,
-    /// Ids in `offsets/`.
+    /// Ids in `offsets/`, those left behind aside.
     pub intent_ids: BTreeSet<BatchId>,
-    /// Ids in `commits/`.
+    /// Ids in `commits/`, those left behind aside.
     pub commit_ids: BTreeSet<BatchId>,
+    /// Intents and commits that drivers left which slept through the purge of their batch, by path:
+    /// nobody reads them.
+    pub left_behind: Vec<String>,
     /// The intents that were read.
     pub intents: BTreeMap<BatchId, Record<Intent>>,
     /// The commits that were read.
@@ -142,6 +147,7 @@ impl Contents {
             metadata: None,
             intent_ids: BTreeSet::new(),
             commit_ids: BTreeSet::new(),
+            left_behind: Vec::new(),
             intents: BTreeMap::new(),
             commits: BTreeMap::new(),
             generations: BTreeMap::new(),
@@ -246,6 +252,7 @@ impl Contents {
             }
             _ => ("offsets/", "commits/"),
         };
+        self.set_left_behind_aside();
         self.intents =
             read_all(store, newest(&self.intent_ids, depth), offsets, Intent::parse).await?;
         self.commits =
@@ -258,6 +265,14 @@ impl Contents {
             self.read_sources(store).await?;
         }
         Ok(())
+    }
+
+    fn set_left_behind_aside(&mut self) {
+        let ids = |ids: &BTreeSet<BatchId>| ids.iter().copied().collect::<Vec<_>>();
+        let (mut intents, mut commits) = (ids(&self.intent_ids), ids(&self.commit_ids));
+        self.left_behind = left_behind_paths(&take_left_behind(&mut intents, &mut commits));
+        self.intent_ids = intents.into_iter().collect();
+        self.commit_ids = commits.into_iter().collect();
     }
 
     /// A bare log's numbered files are its entries, not unknown ones.

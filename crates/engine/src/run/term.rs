@@ -52,6 +52,8 @@ pub(crate) struct Term {
     pub(crate) sources: Vec<OpenSource>,
     pub(crate) sinks: Sinks,
     pub(crate) retained: Retained,
+    /// Records of batches long over that fenced drivers left.
+    pub(crate) left_behind: Vec<String>,
     /// The purge that runs in the background, if any.
     pub(crate) purge: Option<JoinHandle<()>>,
     /// What to do next, and on what.
@@ -85,7 +87,8 @@ impl Term {
             tracing::warn!("leftovers in {} stay: {}", store.url(), error.chain());
         }
         let batches_retained = batches_retained(around)?;
-        let found = checkpoint::gather(store.as_ref(), batches_retained).await?;
+        let mut found = checkpoint::gather(store.as_ref(), batches_retained).await?;
+        let left_behind = std::mem::take(&mut found.left_behind);
         let sources = open_sources(around, &store, &found).await?;
         let sinks = open_sinks(around, driver.generation, &found).await?;
         let facts = with_mark(around, &store, &sinks, found).await?;
@@ -103,6 +106,7 @@ impl Term {
             sources,
             sinks,
             retained,
+            left_behind,
             purge: None,
             next,
             facts,

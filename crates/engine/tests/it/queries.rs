@@ -346,6 +346,28 @@ fn old_logs_are_purged_and_the_steady_state_lists_nothing() {
 }
 
 #[test]
+fn what_a_driver_left_that_slept_through_a_purge_is_no_hole_and_is_deleted() {
+    let world = Host::new(true).world(12, 1);
+    let run = |retained: &str| {
+        let writer = world.writer(Trigger::AvailableNow);
+        let writer = writer.option("spark.sql.streaming.minBatchesToRetain", retained);
+        writer.start_default().unwrap().await_termination(LIMIT).unwrap()
+    };
+    run("2");
+    for (left, of) in [("offsets/1", "offsets/11"), ("commits/2", "commits/11")] {
+        let mut files = world.store.files.lock().unwrap();
+        let record = files[of].clone();
+        assert!(files.insert(left.to_owned(), record).is_none(), "{left} was not purged");
+    }
+    world.source.rows.lock().unwrap().push(99);
+    // Everything is kept from now on, so that the ids between would be holes.
+    run("100");
+    assert_eq!(world.seen().last().unwrap(), &[99]);
+    assert!(!world.store.names("offsets").contains(&"1".to_owned()));
+    assert!(!world.store.names("commits").contains(&"2".to_owned()));
+}
+
+#[test]
 fn what_is_committed_is_released_and_nothing_else() {
     let world = Host::new(true).world(4, 2);
     // Generation, intent, stage, publish and settle have gone; the commit does not.

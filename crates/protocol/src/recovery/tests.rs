@@ -217,7 +217,7 @@ fn what_does_not_fit_stops_with_its_reason() {
 fn ids_older_than_what_the_logs_keep_are_no_holes() {
     let mut found = marked(facts(3..9, 4..9), 8);
     found.intent_ids.insert(0, BatchId(0));
-    found.commit_ids.insert(0, BatchId(1));
+    found.commit_ids.insert(0, BatchId(0));
     let hole = StopReason::Hole { folder: "offsets", batch: BatchId(1) };
     assert_eq!(decide(&found), Next::Stop(hole));
     found.batches_retained = Some(4);

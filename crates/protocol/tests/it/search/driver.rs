@@ -546,11 +546,14 @@ fn facts(
         },
         totals: Some(Totals { rows: mark.end - mark.start, hash: ContentHash(0) }),
     });
+    let mut intent_ids = intents.keys().copied().map(BatchId).collect();
+    let mut commit_ids = commits.keys().copied().map(BatchId).collect();
+    retention::take_left_behind(&mut intent_ids, &mut commit_ids);
     Facts {
         query: Some(QUERY),
         metadata_found: true,
-        intent_ids: intents.keys().copied().map(BatchId).collect(),
-        commit_ids: commits.keys().copied().map(BatchId).collect(),
+        intent_ids,
+        commit_ids,
         last_intent: newest.next(),
         intent_before: newest.next(),
         last_commit: commits.last_key_value().map(|(_, commit)| Commit {
@@ -564,7 +567,6 @@ fn facts(
         }),
         sink_keeps_marks: true,
         mark,
-        batches_retained: Some(RETAINED),
         ..Facts::default()
     }
 }
