@@ -41,6 +41,10 @@ bench: setup-build ## Throughput and cost of a batch, beside plain DataFusion
 bench-state: setup ## Stateful queries, beside PySpark on the same input
 	cargo xtask bench state
 
+.PHONY: bench-connect
+bench-connect: setup ## What programs of PySpark wait for, against onefold serve
+	cargo xtask bench connect
+
 .PHONY: setup
 setup: setup-build ## Installs all that building and testing need
 	@scripts/setup-test.sh

@@ -9,7 +9,7 @@ fn method(name: &str, route: &str, request: &str, response: &str, streams: (bool
         .route_name(route)
         .input_type(format!("::spark_connect_proto::{request}"))
         .output_type(format!("::spark_connect_proto::{response}"))
-        .codec_path("::tonic_prost::ProstCodec");
+        .codec_path("crate::message::Codec");
     if streams.0 {
         method = method.client_streaming();
     }

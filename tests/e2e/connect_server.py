@@ -50,9 +50,16 @@ class ConnectServer:
         assert line.startswith("listening on sc://"), f"{line!r}: {self.error.read_text()}"
         self.remote = line.removeprefix("listening on ").strip()
 
-    def run(self, name: str, *args: object, remote: str | None = None, ok: bool = True) -> Program:
+    def run(
+        self,
+        name: str,
+        *args: object,
+        remote: str | None = None,
+        ok: bool = True,
+        env: dict | None = None,
+    ) -> Program:
         """Runs a program of `connect_programs` as a user would: it only knows SPARK_REMOTE."""
-        env = {**os.environ, "SPARK_REMOTE": remote or self.remote}
+        env = {**os.environ, "SPARK_REMOTE": remote or self.remote, **(env or {})}
         finished = subprocess.run(
             [sys.executable, str(PROGRAMS / name), *map(str, args)],
             cwd=self.folder,

@@ -1,6 +1,8 @@
 """Unmodified PySpark programs against `onefold serve`."""
 
 import json
+import socket
+import subprocess
 from pathlib import Path
 from typing import Iterator
 
@@ -148,3 +150,58 @@ def test_a_token_is_needed_where_others_can_connect(
     assert server.run("version.py", remote=url).stdout.startswith("4.")
     assert server.stop() == 0
     assert "sesame" not in server.error.read_text()
+
+
+def test_sessions_are_cloned_observed_and_given_modules(server: ConnectServer):
+    seen = server.run("session_parts.py").result
+    assert seen["clone"] == ["7", [1, 2, 3]] and seen["gone"] is False
+    assert seen["observed"] == {"rows": 10, "most": 9, "mean": 4.5}
+    assert seen["written"] == {"sum": 6}
+    assert seen["functions"] == [40, 45, 50]
+    assert seen["each"] == 30
+    assert "OPERATION_CANCELED" in seen["interrupted"]
+
+
+def test_a_client_reaches_a_server_with_a_certificate_and_a_token(binary: Path, tmp_path: Path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    certificate, key, token = folder / "cert.pem", folder / "key.pem", folder / "token"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    made += ["-nodes", "-days", "2", "-keyout", key, "-out", certificate, *subject]
+    subprocess.run(list(map(str, made)), check=True, capture_output=True)
+    token.write_text("a-secret-of-this-test\n")
+    options = ["--tls-cert", certificate, "--tls-key", key, "--token-file", token]
+    server = ConnectServer(binary, folder, *options)
+    try:
+        place = server.remote.replace("127.0.0.1", "localhost") + "/;use_ssl=true"
+        trusted = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificate)}
+        remote = f"{place};token=a-secret-of-this-test"
+        # Functions run in workers that reach the server by themselves.
+        seen = server.run("session_parts.py", remote=remote, env=trusted).result
+        assert seen["functions"] == [40, 45, 50] and seen["each"] == 30
+        wrong = server.run("version.py", remote=f"{place};token=other", env=trusted, ok=False)
+        assert wrong.status != 0 and "the token is missing or wrong" in wrong.stderr
+        # Who does not encrypt gets nothing but an alert: PySpark would try again for minutes.
+        host, port = server.remote.removeprefix("sc://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as plain:
+            plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            assert plain.recv(64)[:1] in (b"", b"\x15")
+    finally:
+        assert server.stop() == 0, server.error.read_text()
+    assert "a-secret-of-this-test" not in server.error.read_text()
+
+
+def test_a_server_that_others_can_reach_needs_a_token_and_says_what_is_not_encrypted(
+    onefold: Onefold, tmp_path: Path
+):
+    # The address is one of those kept for documentation: nothing can listen on it.
+    refused = onefold.call("serve", "--bind", "203.0.113.1:0")
+    assert refused.status == 2 and "set a token that clients must send" in refused.stderr
+    token = tmp_path / "token"
+    token.write_text("a-secret-of-this-test\n")
+    told = onefold.call("serve", "--bind", "203.0.113.1:0", "--token-file", token)
+    assert "connections are not encrypted" in told.stderr
+    assert "a-secret-of-this-test" not in told.stderr + told.stdout
+    missing = onefold.call("serve", "--tls-cert", tmp_path / "none.pem", "--tls-key", token)
+    assert missing.status == 2 and "none.pem" in missing.stderr

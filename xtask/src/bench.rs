@@ -8,15 +8,21 @@ use crate::{ci, run};
 /// # Errors
 /// When no suite or an unknown one is named, or the build or the run fails.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let Some(suite) = args.first().filter(|suite| ["files", "state"].contains(&suite.as_str()))
+    let Some(suite) =
+        args.first().filter(|suite| ["files", "state", "connect"].contains(&suite.as_str()))
     else {
-        return Err("bench takes the name of a suite: files or state".to_owned());
+        return Err("bench takes the name of a suite: files, state or connect".to_owned());
     };
     let what = ["run", "--release", "--locked", "--package", "onefold-bench"];
-    if suite != "state" {
+    if suite == "files" {
         return run::succeed(run::cargo().args(what).arg("--").args(args));
     }
     let mut bench = run::cargo_with_rocksdb()?;
+    if suite == "connect" {
+        let build = ["build", "--release", "--locked", "--package", "onefold-cli"];
+        run::succeed(run::cargo_with_rocksdb()?.args(build))?;
+        bench.env("ONEFOLD_BENCH_BINARY", ci::target_folder()?.join("release/onefold"));
+    }
     bench.args(what).args(["--features", "rocksdb", "--"]).args(args);
     bench.env("ONEFOLD_BENCH_PYTHON", ci::python_folder()?.join("bin/python"));
     run::succeed(&mut bench)

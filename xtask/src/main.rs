@@ -22,6 +22,8 @@ usage: cargo xtask COMMAND
   e2e [PYTEST ARGS]   builds the onefold command and runs the end-to-end tests
   bench files [PART]  throughput and cost of a batch, beside plain DataFusion, in a release build
   bench state [CASE]  stateful queries, beside PySpark
+  bench connect [PART]
+                      what programs of PySpark wait for, against onefold serve
   spark-suite DIR [MODULE…]
                       Spark's own Python tests, of a checkout in DIR, against onefold serve
   layers              refuses a dependency that the design does not allow";

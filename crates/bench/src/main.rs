@@ -5,10 +5,11 @@
 //!
 //! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
 //! printed as missed.
-//! *Where to start:* [`files`], [`state`].
+//! *Where to start:* [`files`], [`state`], [`connect`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
+mod connect;
 mod data;
 mod files;
 mod measure;
@@ -25,7 +26,7 @@ use std::time::Instant;
 /// What any step can fail with: a bench reports the text and stops.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const USAGE: &str = "usage: onefold-bench files|state [PART …]";
+const USAGE: &str = "usage: onefold-bench files|state|connect [PART …]";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["files", parts @ ..] => files::run(parts),
         ["state", cases @ ..] => state::run(cases),
+        ["connect", parts @ ..] => connect::run(parts),
+        ["child-make-rows", folder] => connect::make_rows(folder),
+        ["child-plain-ipc", folder] => connect::plain_ipc(folder),
         ["child-plain", input, output] => plain::run(input, output),
         ["child-stream", input, output, checkpoint] => stream::drain(input, output, checkpoint),
         ["child-batches", input, output, checkpoint] => stream::batches(input, output, checkpoint),

@@ -102,11 +102,18 @@ pub struct ServeArgs {
     /// the value of SPARK_CONNECT_AUTHENTICATE_TOKEN, or none].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// The server's certificate in PEM, followed by those that vouch for it: connections are
+    /// encrypted (`;use_ssl=true` in a client's URL).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Runs Python functions of clients even if other machines can reach the server: whoever has
     /// the token can run any program here then.
     #[arg(long)]
     pub allow_python: bool,
-    /// A runtime setting of all sessions; may be given many times.
+    /// A setting of the server, or a runtime setting of all sessions; may be given many times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub conf: Vec<(String, String)>,
 }

@@ -4,7 +4,10 @@ use crate::args::ServeArgs;
 use crate::exit::Failure;
 use crate::{signals, terminal};
 use onefold::types::Error;
-use onefold_spark_connect::{ServerConfig, SessionFactory, StreamLimits, serve as serve_connect};
+use onefold_spark_connect::{
+    Limits, ServerConfig, SessionFactory, THREAD_STACK, TlsFiles, is_server_setting,
+    serve as serve_connect,
+};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -19,8 +22,19 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut config = ServerConfig::new(args.bind);
     config.token = token(args)?;
     config.python |= args.allow_python;
-    config.limits = StreamLimits::from_conf(&args.conf)?;
-    let conf = args.conf.clone();
+    config.limits = Limits::from_conf(&args.conf)?;
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        config.tls = Some(TlsFiles { certificate: certificate.clone(), key: key.clone() });
+    }
+    if config.tls.is_none() && !args.bind.ip().is_loopback() {
+        terminal::note(
+            "warning: connections are not encrypted: whoever is between a client and this server \
+             can read the token and all rows; give --tls-cert and --tls-key, or put a proxy with \
+             TLS before it",
+        );
+    }
+    let of_sessions = args.conf.iter().filter(|(name, _)| !is_server_setting(name));
+    let conf: Vec<(String, String)> = of_sessions.cloned().collect();
     let factory: SessionFactory = Arc::new(move || {
         let builder = onefold::session();
         conf.iter().fold(builder, |builder, (name, value)| builder.conf(name, value)).build()
@@ -32,6 +46,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         stop.send_replace(true);
     })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(THREAD_STACK)
         .enable_all()
         .build()
         .map_err(|error| Error::unavailable("no threads can be started").because(error))?;

@@ -68,6 +68,7 @@ pub use session::{Connectors, Session, SessionBuilder};
 pub use status::{StreamingQueryException, StreamingQueryStatus};
 pub use stores::StoreOpener;
 pub use streams::{Process, StreamingQueryManager};
+pub use tasks::THREAD_STACK;
 pub use timer::{SystemTimer, Timer};
 pub use trigger::Trigger;
 pub use warehouse::TableDefinition;

@@ -8,6 +8,10 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
+/// Stack of a thread that plans or runs queries, in bytes: plans and expressions are walked by calls
+/// of calls, a few KiB for each level. Only what is used is taken of the machine's memory.
+pub const THREAD_STACK: usize = 64 << 20;
+
 /// The threads that run a session's queries. Cheap to clone; the threads end with the last clone.
 #[derive(Clone)]
 pub(crate) struct Tasks {
@@ -33,6 +37,7 @@ impl Tasks {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("onefold")
+            .thread_stack_size(THREAD_STACK)
             .enable_all()
             .build()
             .map_err(|error| {

@@ -6,6 +6,7 @@ use crate::relation;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::datasource::TableType;
 use datafusion::logical_expr::LogicalPlan;
 use spark_connect_proto::Catalog;
 use spark_connect_proto::catalog::CatType;
@@ -39,6 +40,24 @@ pub(crate) fn drop_view(session: &ClientSession, name: &str) -> Outcome<bool> {
         Some(known) => Ok(session.engine.drop_view(&known)?),
         None => Ok(false),
     }
+}
+
+/// The temporary views of a session: what each stands for, by name. Blocks.
+pub(crate) fn views(session: &ClientSession) -> Vec<(String, LogicalPlan)> {
+    let context = session.engine.context();
+    let schema = context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
+    let Some(schema) = schema else { return Vec::new() };
+    let mut views = Vec::new();
+    for name in schema.table_names() {
+        let found = futures::executor::block_on(schema.table(&name));
+        if let Ok(Some(table)) = found
+            && table.table_type() == TableType::View
+            && let Some(plan) = table.get_logical_plan()
+        {
+            views.push((name, plan.into_owned()));
+        }
+    }
+    views
 }
 
 /// The names of the session's views and tables, sorted.

@@ -1,7 +1,9 @@
 //! What one client has: an engine session with its settings, views, queries and operations.
 
+use crate::artifacts::Artifacts;
 use crate::conf;
 use crate::failure::{Failure, Outcome};
+use crate::limits::{self, Limits};
 use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
 use crate::python::data_source::DataSourceClass;
@@ -11,7 +13,6 @@ use onefold_engine::{Session, StreamingQuery};
 use spark_connect_proto::fetch_error_details_response::Error as Detail;
 use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -34,9 +35,9 @@ pub(crate) struct ClientSession {
     details: Mutex<VecDeque<(String, Detail)>>,
     queries: Mutex<Vec<Known>>,
     remote: Mutex<HashMap<String, LogicalPlan>>,
-    artifacts: Mutex<HashMap<String, Vec<u8>>>,
-    /// Files of the client, on disk.
-    files: PathBuf,
+    /// What the client uploaded.
+    pub(crate) artifacts: Artifacts,
+    limits: Limits,
     python: Mutex<Option<Arc<PythonPool>>>,
     /// Data sources in Python, by their names in lower case.
     data_sources: Mutex<HashMap<String, DataSourceClass>>,
@@ -68,8 +69,10 @@ impl ClientSession {
         id: String,
         engine: Session,
         local_url: Option<String>,
+        limits: Limits,
         now: Instant,
     ) -> Self {
+        let folder = std::env::temp_dir().join(format!("onefold-session-{}", Uuid::new_v4()));
         ClientSession {
             id,
             server_id: Uuid::new_v4().to_string(),
@@ -79,8 +82,8 @@ impl ClientSession {
             details: Mutex::default(),
             queries: Mutex::default(),
             remote: Mutex::default(),
-            artifacts: Mutex::default(),
-            files: std::env::temp_dir().join(format!("onefold-session-{}", Uuid::new_v4())),
+            artifacts: Artifacts::new(folder, limits.artifacts),
+            limits,
             python: Mutex::default(),
             data_sources: Mutex::default(),
             listeners: Mutex::new(None),
@@ -98,10 +101,20 @@ impl ClientSession {
         *lock(&self.used) = now;
     }
 
-    /// Whether nobody asked for so long and no query runs.
-    pub(crate) fn idle(&self, now: Instant, limit: Duration) -> bool {
-        now.saturating_duration_since(*lock(&self.used)) > limit
+    /// Whether nobody asked for so long, nobody waits for an answer, and no query runs.
+    pub(crate) fn idle(&self, now: Instant) -> bool {
+        now.saturating_duration_since(*lock(&self.used)) > self.limits.idle
+            && !self.operations().iter().any(|operation| operation.is_attached())
             && self.engine.streams().active().is_empty()
+    }
+
+    /// Ends operations whose clients are gone for good.
+    pub(crate) fn forget_operations(&self, now: Instant) {
+        for operation in self.operations() {
+            if operation.is_forgotten(now, self.limits.detached) {
+                self.release(&operation.ids.operation);
+            }
+        }
     }
 
     /// Begins an operation under the client's id for it, or one of our own.
@@ -116,11 +129,19 @@ impl ClientSession {
             return Err(Failure::handle("FORMAT", &id));
         }
         let mut operations = lock(&self.operations);
+        let (now, detached) = (Instant::now(), self.limits.detached);
+        operations.live.retain(|_, known| known.reattachable || !known.is_forgotten(now, detached));
         if operations.live.contains_key(&id) {
             return Err(Failure::handle("OPERATION_ALREADY_EXISTS", &id));
         }
         if operations.abandoned.contains(&id) {
             return Err(Failure::handle("OPERATION_ABANDONED", &id));
+        }
+        if operations.live.len() >= self.limits.operations {
+            return Err(Failure::limit(
+                &format!("a session may have {} operations", self.limits.operations),
+                limits::OPERATIONS,
+            ));
         }
         let ids = OperationIds {
             session: self.id.clone(),
@@ -253,8 +274,8 @@ impl ClientSession {
         }
         let mut python = lock(&self.python);
         let command = self.python_command();
-        let pool =
-            python.get_or_insert_with(|| Arc::new(PythonPool::new(command, self.files.clone())));
+        let files = self.artifacts.folder().to_owned();
+        let pool = python.get_or_insert_with(|| Arc::new(PythonPool::new(command, files)));
         Ok(Arc::clone(pool))
     }
 
@@ -275,14 +296,28 @@ impl ClientSession {
         lock(&self.data_sources).get(&format.to_lowercase()).cloned()
     }
 
-    /// Keeps what a client uploaded.
-    pub(crate) fn keep_artifact(&self, name: String, bytes: Vec<u8>) {
-        lock(&self.artifacts).insert(name, bytes);
-    }
-
-    /// What a client uploaded under a name.
-    pub(crate) fn artifact(&self, name: &str) -> Option<Vec<u8>> {
-        lock(&self.artifacts).get(name).cloned()
+    /// Takes over what another session is: settings, views, functions, data
+    /// sources, uploads. Blocks.
+    ///
+    /// # Errors
+    /// A setting that this session does not take, or a disk that fails.
+    pub(crate) fn take_from(&self, other: &ClientSession) -> Outcome<()> {
+        for (name, value) in other.engine.conf().all() {
+            self.engine.conf().set(name, value)?;
+        }
+        let functions = other.engine.context().state().scalar_functions().clone();
+        let known = self.engine.context().state().scalar_functions().clone();
+        for (name, function) in functions {
+            if !known.contains_key(&name) {
+                self.engine.context().register_udf(function.as_ref().clone());
+            }
+        }
+        for (name, plan) in crate::catalog::views(other) {
+            self.engine.frame(plan).create_or_replace_temp_view(&name)?;
+        }
+        let sources = lock(&other.data_sources).clone();
+        lock(&self.data_sources).extend(sources);
+        other.artifacts.copy_to(&self.artifacts)
     }
 
     /// Stops all queries, and the functions that they wait for. Blocks until they are still.
@@ -310,7 +345,6 @@ impl ClientSession {
         if let Some(python) = python {
             python.close();
         }
-        // What is left in a temporary folder harms nobody.
-        let _ = std::fs::remove_dir_all(&self.files);
+        self.artifacts.clear();
     }
 }

@@ -2,20 +2,19 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
+use crate::observe::Observer;
 use crate::operation::Operation;
 use crate::python::data_source::DataSourceClass;
 use crate::relation::Planner;
-use crate::{analyze, rows, service, sql_command, streaming, types, write};
+use crate::{analyze, message, observed, rows, service, sql_command, streaming, types, write};
 use datafusion::logical_expr::LogicalPlan;
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use onefold_types::Error;
-use prost::Message;
 use spark_connect_proto::command::CommandType;
 use spark_connect_proto::execute_plan_response::{ArrowBatch, ResponseType};
 use spark_connect_proto::plan::OpType;
 use spark_connect_proto::plan::compressed_operation::OpType as CompressedKind;
 use spark_connect_proto::{Command, CompressionCodec, Plan, Relation};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// Largest plan after decompression, in bytes.
@@ -31,14 +30,23 @@ pub(crate) async fn run(
     operation: Arc<Operation>,
     plan: Option<Plan>,
 ) {
-    let work = AssertUnwindSafe(execute(&session, &operation, plan)).catch_unwind();
+    // A task of its own: a function in Python holds the one that waits for it.
+    let work = tokio::spawn({
+        let (session, operation) = (Arc::clone(&session), Arc::clone(&operation));
+        async move { execute(&session, &operation, plan).await }
+    });
+    let abort = work.abort_handle();
     let result = tokio::select! {
-        result = work => result.unwrap_or_else(|_| {
+        result = work => result.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request panicked");
             Err(Failure::execution(&Error::internal(
                 "the request met a bug in Onefold; please report it with the query",
             )))
         }),
-        () = operation.until_cancelled() => Err(Failure::cancelled()),
+        () = operation.until_cancelled() => {
+            abort.abort();
+            Err(Failure::cancelled())
+        }
     };
     operation.finish(result.map_err(|failure| service::status_of(&session, failure)));
 }
@@ -50,8 +58,14 @@ async fn execute(
 ) -> Outcome<()> {
     match opened(plan)? {
         OpType::Root(relation) => {
-            let plan = blocking(session, move |session| Planner::new(session).plan(&relation));
-            send_rows(session, operation, plan.await?).await
+            let planned = blocking(session, move |session| {
+                let mut planner = Planner::new(session);
+                let plan = planner.plan(&relation)?;
+                Ok((plan, planner.observers))
+            });
+            let (plan, observers) = planned.await?;
+            send_rows(session, operation, plan).await?;
+            send_observed(operation, &observers).await
         }
         OpType::Command(command) => run_command(session, operation, command).await,
         OpType::CompressedOperation(_) => Err(Failure::invalid("a plan is compressed twice")),
@@ -82,12 +96,11 @@ pub(crate) fn opened(plan: Option<Plan>) -> Outcome<OpType> {
     }
     let wrong = |what: String| Failure::invalid(format!("the compressed plan is damaged: {what}"));
     let bytes = unpacked(&compressed.data).map_err(|error| wrong(error.to_string()))?;
-    let parsed = match compressed.op_type() {
-        CompressedKind::Relation => Relation::decode(bytes.as_slice()).map(OpType::Root),
-        CompressedKind::Command => Command::decode(bytes.as_slice()).map(OpType::Command),
-        CompressedKind::Unspecified => return Err(Failure::missing("op_type")),
-    };
-    parsed.map_err(|error| wrong(error.to_string()))
+    match compressed.op_type() {
+        CompressedKind::Relation => message::decode::<Relation>(bytes.into()).map(OpType::Root),
+        CompressedKind::Command => message::decode::<Command>(bytes.into()).map(OpType::Command),
+        CompressedKind::Unspecified => Err(Failure::missing("op_type")),
+    }
 }
 
 /// Decompresses at most [`PLAN_MAX`] bytes.
@@ -149,6 +162,21 @@ pub(crate) async fn send_rows(
     Ok(())
 }
 
+/// Sends what was observed of the rows that passed.
+async fn send_observed(operation: &Arc<Operation>, observers: &[Arc<Observer>]) -> Outcome<()> {
+    if observers.is_empty() {
+        return Ok(());
+    }
+    let mut observed_metrics = Vec::with_capacity(observers.len());
+    for observer in observers {
+        observed_metrics.push(observed::metrics(observer).await?);
+    }
+    let mut response = operation.blank();
+    response.observed_metrics = observed_metrics;
+    operation.send_whole(response).await;
+    Ok(())
+}
+
 async fn send_batch(
     operation: &Arc<Operation>,
     batch: &arrow::record_batch::RecordBatch,
@@ -187,8 +215,9 @@ async fn run_command(
             })
             .await?;
         }
-        CommandType::WriteOperation(operation) => {
-            blocking(session, move |session| write::write(session, &operation)).await?;
+        CommandType::WriteOperation(write) => {
+            let written = blocking(session, move |session| write::write(session, &write)).await?;
+            send_observed(operation, &written).await?;
         }
         CommandType::WriteOperationV2(operation) => {
             blocking(session, move |session| write::write_v2(session, &operation)).await?;

@@ -11,6 +11,7 @@ mod window;
 
 use crate::failure::{Failure, Outcome};
 use crate::types::ddl_of;
+use crate::{stack, text_depth};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CastKind, DataType as SqlType, Expr, Ident, ObjectName, SelectItem,
     SelectItemQualifiedWildcardKind, Subscript, WildcardAdditionalOptions,
@@ -61,6 +62,7 @@ impl<'a> Translator<'a> {
                 }
             }
             ExprType::ExpressionString(text) => {
+                text_depth::check(&text.expression)?;
                 onefold_plan::sql::parse_select_item(&text.expression)?
             }
             ExprType::Cast(_) => match alias_below(expression) {
@@ -86,7 +88,8 @@ impl<'a> Translator<'a> {
                 "the expression is nested deeper than {DEPTH_MAX}; split it over several columns"
             )));
         }
-        let expr = self.value(kind(expression)?);
+        let kind = kind(expression)?;
+        let expr = stack::enough(|| self.value(kind));
         self.depth -= 1;
         expr
     }
@@ -102,6 +105,7 @@ impl<'a> Translator<'a> {
                 self.function(&function.function_name, &function.arguments, false)
             }
             ExprType::ExpressionString(text) => {
+                text_depth::check(&text.expression)?;
                 Ok(onefold_plan::sql::parse_expression(&text.expression)?)
             }
             // Inside an expression an alias names nothing.
@@ -144,6 +148,8 @@ impl<'a> Translator<'a> {
     }
 
     fn attribute(&self, attribute: &UnresolvedAttribute) -> Outcome<Expr> {
+        // Each part is one more access to a field.
+        text_depth::check(&attribute.unparsed_identifier)?;
         let parts = parts_of(&attribute.unparsed_identifier)?;
         let path: Vec<Ident> =
             self.columns.path(&parts, attribute.plan_id)?.iter().map(|part| quoted(part)).collect();

@@ -4,6 +4,9 @@
 //! (`google.rpc.ErrorInfo`), and asks for the rest with `FetchErrorDetails`.
 
 mod analysis;
+mod server;
+
+pub(crate) use server::{CLONE_CLOSED, CLONE_EXISTS, CLONE_FORMAT};
 
 use onefold_types::{Error, ErrorKind};
 use spark_connect_proto::fetch_error_details_response::{Error as Detail, SparkThrowable};

@@ -7,6 +7,8 @@
 //! *Where to start:* [`serve`], then `service`, then `relation`.
 
 mod analyze;
+mod arrow_stream;
+mod artifacts;
 mod catalog;
 mod client_session;
 mod conf;
@@ -14,8 +16,11 @@ mod execute;
 mod expression;
 mod failure;
 mod functions;
+mod limits;
 mod listener;
+mod message;
 mod observe;
+mod observed;
 mod operation;
 mod python;
 mod relation;
@@ -24,8 +29,11 @@ mod service;
 mod sessions;
 mod show;
 mod sql_command;
+mod stack;
 mod streaming;
 mod tables;
+mod text_depth;
+mod tls;
 mod types;
 mod write;
 
@@ -40,17 +48,25 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/spark.connect.SparkConnectService.rs"));
 }
 
+pub use limits::{Limits, is_server_setting};
+pub use onefold_engine::THREAD_STACK;
 pub use operation::StreamLimits;
+pub use tls::TlsFiles;
 
 use generated::spark_connect_service_server::SparkConnectServiceServer;
 use onefold_engine::Session;
 use onefold_types::{Error, Result};
 use sessions::Sessions;
+use std::fmt::Write;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::{Router, TcpIncoming};
+use uuid::Uuid;
 
 /// Makes a session for a client.
 pub type SessionFactory = Arc<dyn Fn() -> Result<Session> + Send + Sync>;
@@ -68,12 +84,12 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// The token that clients must send, if any. Never shown.
     pub token: Option<String>,
-    /// When a stream of responses is ended by the server.
-    pub limits: StreamLimits,
+    /// The certificate with which connections are encrypted, if they are.
+    pub tls: Option<TlsFiles>,
+    /// How much clients may ask for.
+    pub limits: Limits,
     /// Whether functions of clients may run in Python processes of this machine.
     pub python: bool,
-    /// After what time without a request a session without queries is closed.
-    pub idle: Duration,
 }
 
 impl std::fmt::Debug for ServerConfig {
@@ -81,9 +97,9 @@ impl std::fmt::Debug for ServerConfig {
         f.debug_struct("ServerConfig")
             .field("bind", &self.bind)
             .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("tls", &self.tls)
             .field("limits", &self.limits)
             .field("python", &self.python)
-            .field("idle", &self.idle)
             .finish()
     }
 }
@@ -95,9 +111,9 @@ impl ServerConfig {
         ServerConfig {
             bind,
             token: None,
-            limits: StreamLimits::default(),
+            tls: None,
+            limits: Limits::default(),
             python: bind.ip().is_loopback(),
-            idle: Duration::from_secs(3_600),
         }
     }
 }
@@ -119,16 +135,45 @@ impl LocalAddress {
             true => "localhost".to_owned(),
             false => address.to_string(),
         };
-        let token = self.token.as_ref().map(|token| format!(";token={token}")).unwrap_or_default();
+        let user = in_url(user);
+        let token = self.token.as_deref().map(in_url);
+        let token = token.map(|token| format!(";token={token}")).unwrap_or_default();
         self.python.then(|| format!("sc://{host}:{port}/;user_id={user}{token}"))
     }
+}
+
+/// A text as a value in a URL, where it means nothing else.
+fn in_url(text: &str) -> String {
+    let mut value = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            value.push(char::from(byte));
+        } else {
+            let _ = write!(value, "%{byte:02X}");
+        }
+    }
+    value
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Error::unavailable(format!(
+            "cannot listen on {address}; choose another address with --bind"
+        ))
+        .because(error)
+    })?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Error::internal("a socket has no address").because(error))?;
+    Ok((listener, address))
 }
 
 /// Listens and serves until `stop` is done, then ends all sessions cleanly. `ready` is told the
 /// address that it listens on.
 ///
 /// # Errors
-/// Invalid: the address is not loopback and there is no token. Unavailable: the address is taken.
+/// Invalid: the address is not loopback and there is no token, or the certificate or its key cannot
+/// be used. Unavailable: the address is taken.
 pub async fn serve(
     config: ServerConfig,
     factory: SessionFactory,
@@ -142,36 +187,64 @@ pub async fn serve(
             config.bind
         )));
     }
-    let listener = TcpListener::bind(config.bind).await.map_err(|error| {
-        Error::unavailable(format!(
-            "cannot listen on {}; choose another address with --bind",
-            config.bind
-        ))
-        .because(error)
-    })?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| Error::internal("a socket has no address").because(error))?;
-    let local = LocalAddress { address, token: config.token.clone(), python: config.python };
-    let sessions = Arc::new(Sessions::new(factory, local, config.limits, config.idle));
+    let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let (listener, address) = listen(config.bind).await?;
+    let mut local = LocalAddress { address, token: config.token.clone(), python: config.python };
+    let mut local_listener = None;
+    if acceptor.is_some() && config.python {
+        // Workers of this machine need no certificate, and would trust none that is self-signed.
+        let (listener, address) = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let token = format!("{}{}", Uuid::new_v4(), Uuid::new_v4());
+        local = LocalAddress { address, token: Some(token), python: true };
+        local_listener = Some(listener);
+    }
+    let local_token = local.token.clone();
+    let sessions = Arc::new(Sessions::new(factory, local, config.limits));
     let sweeper = tokio::spawn(Arc::clone(&sessions).sweep());
-    let service = service::Service::new(Arc::clone(&sessions));
-    let server = SparkConnectServiceServer::new(service)
-        .max_decoding_message_size(MESSAGE_MAX)
-        .max_encoding_message_size(MESSAGE_MAX);
-    let server = tonic::service::interceptor::InterceptedService::new(
-        server,
-        service::TokenCheck::new(config.token),
-    );
+    let service = Arc::new(service::Service::new(Arc::clone(&sessions)));
     ready(address);
-    let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
-    let served = tonic::transport::Server::builder()
-        .add_service(server)
-        .serve_with_incoming_shutdown(incoming, stop)
-        .await;
+    let (ending, ended) = watch::channel(false);
+    tokio::spawn(async move {
+        stop.await;
+        ending.send_replace(true);
+    });
+    let until = |mut ended: watch::Receiver<bool>| async move {
+        // An error is the end as well: its sender is gone.
+        let _ = ended.wait_for(|now| *now).await;
+    };
+    let served = match acceptor {
+        None => {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let router = router(service, config.token);
+            router.serve_with_incoming_shutdown(incoming, until(ended)).await
+        }
+        Some(acceptor) => {
+            let inside = local_listener.map(|listener| {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                let router = router(Arc::clone(&service), local_token);
+                tokio::spawn(router.serve_with_incoming_shutdown(incoming, until(ended.clone())))
+            });
+            let incoming = tls::incoming(listener, acceptor);
+            let router = router(service, config.token);
+            let served = router.serve_with_incoming_shutdown(incoming, until(ended)).await;
+            if let Some(inside) = inside {
+                inside.abort();
+            }
+            served
+        }
+    };
     sweeper.abort();
     let ended = Arc::clone(&sessions);
     // Stopping queries blocks.
     let _ = tokio::task::spawn_blocking(move || ended.close_all()).await;
     served.map_err(|error| Error::unavailable("the server ended").because(error))
+}
+
+/// The service behind its token.
+fn router(service: Arc<service::Service>, token: Option<String>) -> Router {
+    let server = SparkConnectServiceServer::from_arc(service)
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX);
+    let checked = InterceptedService::new(server, service::TokenCheck::new(token));
+    Server::builder().add_service(checked)
 }

@@ -128,9 +128,12 @@ pub(crate) async fn serve(
             };
             operation.send(ResponseType::StreamingQueryListenerEventsResult(added)).await;
             loop {
+                // A client that removed its listener may wait for the end of this stream while it
+                // holds the lock that it needs for a further event: there must be none.
                 let event = tokio::select! {
-                    event = events.recv() => event,
+                    biased;
                     _ = over.wait_for(|now| *now) => None,
+                    event = events.recv() => event,
                 };
                 let Some(event) = event else { return Ok(()) };
                 let result = StreamingQueryListenerEventsResult {

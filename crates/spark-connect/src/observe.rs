@@ -8,7 +8,8 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use async_trait::async_trait;
-use datafusion::common::{Column, ExprSchema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionContext;
@@ -20,16 +21,15 @@ use datafusion::logical_expr::{
 use onefold_engine::{BatchObserver, from_datafusion};
 use onefold_types::{Error, Result};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Aggregates over the rows of a batch.
 pub(crate) struct Observer {
     name: String,
+    /// Over the columns that are kept.
     metrics: Vec<Expr>,
-    /// The columns that they need, as the plan has them.
-    columns: Vec<Column>,
     seen: Arc<Seen>,
     context: SessionContext,
 }
@@ -68,15 +68,19 @@ pub(crate) fn observed(
     for metric in &metrics {
         expr_to_columns(metric, &mut found)?;
     }
-    let columns: Vec<Column> =
-        input.schema().columns().into_iter().filter(|column| found.contains(column)).collect();
-    let mut fields = Vec::with_capacity(columns.len());
-    for (place, column) in columns.iter().enumerate() {
-        let field = input.schema().field_from_column(column)?;
-        fields.push(Field::new(format!("_{place}"), field.data_type().clone(), true));
+    // A metric may name a column with or without the table that it is of.
+    let schema = input.schema();
+    let places = found.iter().map(|column| schema.index_of_column(column));
+    let places = places.collect::<PlanResult<BTreeSet<usize>>>()?;
+    let (mut fields, mut arguments) = (Vec::new(), Vec::new());
+    for place in &places {
+        let (table, field) = schema.qualified_field(*place);
+        fields.push(Field::new(kept_name(*place), field.data_type().clone(), true));
+        arguments.push(Expr::Column(Column::from((table, field))));
     }
+    let metrics = metrics.into_iter().map(|metric| over_kept(metric, schema));
+    let metrics = metrics.collect::<PlanResult<Vec<Expr>>>()?;
     let seen = Arc::new(Seen { schema: Arc::new(Schema::new(fields)), batches: Mutex::default() });
-    let arguments: Vec<Expr> = columns.iter().cloned().map(Expr::Column).collect();
     let look = ScalarUDF::new_from_impl(Look {
         name: format!("observe#{name}"),
         signature: match arguments.is_empty() {
@@ -87,8 +91,24 @@ pub(crate) fn observed(
     });
     let plan = LogicalPlanBuilder::from(input).filter(look.call(arguments))?.build()?;
     let name = name.to_owned();
-    let observer = Observer { name, metrics, columns, seen, context: context.clone() };
+    let observer = Observer { name, metrics, seen, context: context.clone() };
     Ok((plan, Arc::new(observer)))
+}
+
+/// What the column at a place of the plan is called where it is kept.
+fn kept_name(place: usize) -> String {
+    format!("_{place}")
+}
+
+/// A metric over the columns as they are kept, under its own name.
+fn over_kept(metric: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    let name = metric.schema_name().to_string();
+    let replaced = metric.unalias().transform(|part| {
+        let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
+        let kept = Column::new_unqualified(kept_name(schema.index_of_column(column)?));
+        Ok(Transformed::yes(Expr::Column(kept)))
+    })?;
+    Ok(replaced.data.alias(name))
 }
 
 #[async_trait]
@@ -102,8 +122,7 @@ impl BatchObserver for Observer {
     }
 
     async fn tell(&self) -> Result<Value> {
-        let batches = std::mem::take(&mut *self.seen.batches());
-        let row = self.row(batches).await?;
+        let row = self.take().await?;
         let mut bytes = Vec::new();
         let mut writer = arrow::json::WriterBuilder::new()
             .with_explicit_nulls(true)
@@ -118,6 +137,17 @@ impl BatchObserver for Observer {
 }
 
 impl Observer {
+    /// The values over what was seen since the last time that anyone asked: one row.
+    pub(crate) async fn take(&self) -> Result<RecordBatch> {
+        let batches = std::mem::take(&mut *self.seen.batches());
+        self.row(batches).await
+    }
+
+    /// What it is called.
+    pub(crate) fn label(&self) -> &str {
+        &self.name
+    }
+
     /// The aggregates over what was seen: one row.
     async fn row(&self, batches: Vec<RecordBatch>) -> Result<RecordBatch> {
         let plan = self.plan(batches).map_err(from_datafusion)?;
@@ -131,17 +161,7 @@ impl Observer {
         let table = MemTable::try_new(Arc::clone(&self.seen.schema), vec![batches])?;
         let scan =
             LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(table)), None)?;
-        let columns: Vec<Expr> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(place, column)| {
-                let kept = Expr::Column(Column::new_unqualified(format!("_{place}")));
-                kept.alias_qualified(column.relation.clone(), column.name.clone())
-            })
-            .collect();
-        let rows = if columns.is_empty() { scan } else { scan.project(columns)? };
-        onefold_plan::sql::aggregate(rows.build()?, Vec::new(), self.metrics.clone())
+        onefold_plan::sql::aggregate(scan.build()?, Vec::new(), self.metrics.clone())
             .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 }

@@ -9,14 +9,13 @@ mod log;
 use crate::failure::Failure;
 use futures::Stream;
 use log::{ResponseLog, Seek};
-use onefold_types::Error;
 use prost::Message;
 use spark_connect_proto::ExecutePlanResponse;
 use spark_connect_proto::execute_plan_response::{ResponseType, ResultComplete};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::Status;
 use uuid::Uuid;
@@ -41,40 +40,11 @@ impl Default for StreamLimits {
     }
 }
 
-const DURATION: &str = "spark.connect.execute.reattachable.senderMaxStreamDuration";
-const BYTES: &str = "spark.connect.execute.reattachable.senderMaxStreamSize";
-
-impl StreamLimits {
-    /// As Spark's settings of the server say.
-    ///
-    /// # Errors
-    /// Invalid, when a setting is no span of time or no size.
-    pub fn from_conf(conf: &[(String, String)]) -> Result<Self, Error> {
-        let mut limits = StreamLimits::default();
-        for (name, value) in conf {
-            let scaled = |units: &[(&str, u64)]| {
-                let value = value.trim().to_lowercase();
-                let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-                let (digits, unit) = value.split_at(end);
-                let (_, factor) = units.iter().find(|(known, _)| *known == unit.trim())?;
-                digits.parse::<u64>().ok()?.checked_mul(*factor)
-            };
-            let wrong = || Error::invalid(format!("setting {name} cannot be `{value}`"));
-            if name == DURATION {
-                let units = [("ms", 1), ("s", 1_000), ("", 1_000), ("m", 60_000), ("h", 3_600_000)];
-                limits.duration = Duration::from_millis(scaled(&units).ok_or_else(wrong)?);
-            } else if name == BYTES {
-                let units = [("", 1), ("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
-                let bytes = scaled(&units).and_then(|bytes| usize::try_from(bytes).ok());
-                limits.bytes = bytes.ok_or_else(wrong)?;
-            }
-        }
-        Ok(limits)
-    }
-}
-
 /// How far responses may run ahead of the client, in bytes.
 const AHEAD_MAX: usize = 64 << 20;
+/// Bytes of responses that are kept though they were sent, for a client that lost its stream: there
+/// are clients that release all at the end.
+const SENT_KEPT: usize = 10 << 20;
 
 /// Who an operation belongs to, as its responses say.
 #[derive(Debug, Clone)]
@@ -99,10 +69,11 @@ pub(crate) struct Operation {
 #[derive(Debug, Default)]
 struct State {
     log: ResponseLog,
-    bytes: usize,
     end: Option<Result<(), Status>>,
     /// The newest attachment; older ones end when there is a newer one.
     attachment: u64,
+    /// Since when no client is attached.
+    detached: Option<Instant>,
 }
 
 impl Operation {
@@ -149,9 +120,9 @@ impl Operation {
         loop {
             {
                 let mut state = self.state();
-                if state.bytes == 0 || state.bytes.saturating_add(size) <= AHEAD_MAX {
-                    state.bytes = state.bytes.saturating_add(size);
-                    state.log.push(response);
+                let held = state.log.bytes();
+                if held == 0 || held.saturating_add(size) <= AHEAD_MAX {
+                    state.log.push(response, size);
                     break;
                 }
             }
@@ -177,7 +148,8 @@ impl Operation {
                 let complete = ResponseType::ResultComplete(ResultComplete {});
                 let response =
                     ExecutePlanResponse { response_type: Some(complete), ..self.response() };
-                state.log.push(response);
+                let size = response.encoded_len();
+                state.log.push(response, size);
             }
             state.end = Some(result);
         }
@@ -210,13 +182,37 @@ impl Operation {
         let _ = cancelled.wait_for(|now| *now).await;
     }
 
+    /// Notes that an attached client went away. One that cannot attach again wants nothing more.
+    fn detach(&self, attachment: u64) {
+        let runs = {
+            let mut state = self.state();
+            if state.attachment != attachment {
+                return;
+            }
+            state.detached = Some(Instant::now());
+            state.end.is_none()
+        };
+        if runs && !self.reattachable {
+            self.cancel();
+        }
+    }
+
+    /// Whether a client is attached.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.state().detached.is_none()
+    }
+
+    /// Whether nobody can ask for anything more of it: its client is gone, and cannot come back or
+    /// did not for so long.
+    pub(crate) fn is_forgotten(&self, now: Instant, limit: Duration) -> bool {
+        self.state()
+            .detached
+            .is_some_and(|since| !self.reattachable || now.saturating_duration_since(since) > limit)
+    }
+
     /// Lets go of responses that the client has.
     pub(crate) fn release_until(&self, id: &str) {
-        {
-            let mut state = self.state();
-            state.log.release_until(id);
-            state.bytes = 0;
-        }
+        self.state().log.release_until(id);
         self.touch();
     }
 
@@ -237,6 +233,7 @@ impl Operation {
                 Seek::Released => return Err(Failure::cursor("POSITION_NOT_AVAILABLE", after)),
             };
             state.attachment += 1;
+            state.detached = None;
             (next, state.attachment)
         };
         self.touch();
@@ -266,6 +263,12 @@ struct Cursor {
     over: bool,
 }
 
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.operation.detach(self.attachment);
+    }
+}
+
 /// What the cursor found.
 enum Look {
     Response(Box<ExecutePlanResponse>),
@@ -283,9 +286,7 @@ impl Cursor {
                 Look::Response(response) => {
                     self.next += 1;
                     self.sent = self.sent.saturating_add(response.encoded_len());
-                    if !self.operation.reattachable {
-                        self.let_go();
-                    }
+                    self.let_go();
                     return Some((Ok(*response), self));
                 }
                 Look::End(None) => return None,
@@ -329,13 +330,64 @@ impl Cursor {
         }
     }
 
-    /// A client that cannot attach again needs nothing kept.
+    /// A client that cannot attach again needs nothing kept, another one not everything.
     fn let_go(&self) {
-        {
-            let mut state = self.operation.state();
-            state.log.release_before(self.next);
-            state.bytes = 0;
-        }
+        let kept = if self.operation.reattachable { SENT_KEPT } else { 0 };
+        self.operation.state().log.release_sent(self.next, kept);
         self.operation.touch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Operation, OperationIds, StreamLimits};
+    use futures::{FutureExt, StreamExt};
+    use spark_connect_proto::execute_plan_response::{ArrowBatch, ResponseType};
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    fn operation(reattachable: bool) -> Arc<Operation> {
+        let ids = OperationIds {
+            session: "s".to_owned(),
+            server_session: "t".to_owned(),
+            operation: "o".to_owned(),
+        };
+        Operation::new(ids, reattachable, Vec::new())
+    }
+
+    fn rows() -> ResponseType {
+        let data = vec![0; 30 << 20].into();
+        ResponseType::ArrowBatch(ArrowBatch { data, ..ArrowBatch::default() })
+    }
+
+    #[test]
+    fn rows_wait_for_a_client_that_reads_slowly_and_releases_nothing() {
+        for reattachable in [false, true] {
+            let operation = operation(reattachable);
+            let mut stream = operation.attach(None, StreamLimits::default()).unwrap();
+            let sent = || operation.send(rows()).now_or_never().is_some();
+            assert!(sent() && sent());
+            for _ in 0..4 {
+                assert!(!sent(), "more than 64 MiB ahead");
+                assert!(stream.next().now_or_never().flatten().is_some());
+                assert!(sent());
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_without_a_client_is_forgotten_in_time() {
+        let (now, limit) = (Instant::now(), Duration::from_secs(60));
+        for reattachable in [false, true] {
+            let operation = operation(reattachable);
+            let stream = operation.attach(None, StreamLimits::default()).unwrap();
+            assert!(operation.is_attached() && !operation.is_forgotten(now, limit));
+            drop(stream);
+            assert_eq!(operation.is_forgotten(now, limit), !reattachable);
+            assert!(operation.is_forgotten(now + limit * 2, limit));
+            let again = operation.attach(None, StreamLimits::default()).unwrap();
+            assert!(!operation.is_forgotten(now + limit * 2, limit));
+            drop(again);
+        }
     }
 }

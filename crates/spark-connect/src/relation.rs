@@ -13,12 +13,12 @@ mod state;
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};
 use crate::failure::{Failure, Outcome};
-use crate::{observe, show};
+use crate::observe::Observer;
+use crate::{observe, show, stack};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::SelectItem;
 pub(crate) use local::of_batches;
-use onefold_engine::BatchObserver;
 use onefold_plan::sql;
 use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::relation::RelType;
@@ -39,7 +39,7 @@ pub(crate) struct Planner<'a> {
     depth: usize,
     names: usize,
     /// What `observe` put into the plan.
-    pub(crate) observers: Vec<Arc<dyn BatchObserver>>,
+    pub(crate) observers: Vec<Arc<Observer>>,
 }
 
 impl<'a> Planner<'a> {
@@ -66,7 +66,7 @@ impl<'a> Planner<'a> {
             )));
         }
         let kind = relation.rel_type.as_ref().ok_or_else(|| Failure::missing("relation"))?;
-        let plan = self.relation(kind);
+        let plan = stack::enough(|| self.relation(kind));
         self.depth -= 1;
         plan
     }
@@ -86,6 +86,9 @@ impl<'a> Planner<'a> {
             RelType::SetOp(operation) => self.set_operation(operation),
             RelType::Sort(sort) => {
                 let input = self.input(sort.input.as_deref())?;
+                if sort.order.is_empty() {
+                    return Ok(input);
+                }
                 self.sort(input, &sort.order)
             }
             RelType::Limit(limit) => {

@@ -1,5 +1,6 @@
 //! Rows in the form in which Spark's clients take them: plain Arrow types, one IPC stream a batch.
 
+use crate::arrow_stream;
 use crate::failure::{Failure, Outcome};
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
@@ -97,9 +98,12 @@ pub(crate) fn ipc(batch: &RecordBatch) -> Outcome<Vec<u8>> {
 
 /// The batches of an IPC stream, with its schema.
 pub(crate) fn from_ipc(bytes: &[u8]) -> Outcome<(SchemaRef, Vec<RecordBatch>)> {
+    let wrong =
+        |error: String| Failure::invalid(format!("the local rows are no Arrow stream: {error}"));
+    arrow_stream::check(bytes).map_err(wrong)?;
     let read = arrow::ipc::reader::StreamReader::try_new(bytes, None).and_then(|reader| {
         let schema = reader.schema();
         Ok((schema, reader.collect::<Result<Vec<_>, _>>()?))
     });
-    read.map_err(|error| Failure::invalid(format!("the local rows are no Arrow stream: {error}")))
+    read.map_err(|error| wrong(error.to_string()))
 }

@@ -1,6 +1,7 @@
 //! The calls of the service, each to the part that answers it.
 
 use crate::analyze;
+use crate::artifacts::Upload;
 use crate::client_session::ClientSession;
 use crate::conf;
 use crate::execute;
@@ -8,7 +9,6 @@ use crate::failure::{Failure, Outcome};
 use crate::generated::spark_connect_service_server::SparkConnectService;
 use crate::operation::ResponseStream;
 use crate::sessions::Sessions;
-use spark_connect_proto::add_artifacts_request::Payload;
 use spark_connect_proto::execute_plan_request::request_option::RequestOption;
 use spark_connect_proto::interrupt_request::{Interrupt, InterruptType};
 use spark_connect_proto::release_execute_request::Release;
@@ -18,11 +18,12 @@ use spark_connect_proto::{
     ConfigRequest, ConfigResponse, ExecutePlanRequest, FetchErrorDetailsRequest,
     FetchErrorDetailsResponse, GetStatusRequest, GetStatusResponse, InterruptRequest,
     InterruptResponse, ReattachExecuteRequest, ReleaseExecuteRequest, ReleaseExecuteResponse,
-    ReleaseSessionRequest, ReleaseSessionResponse, UserContext, add_artifacts_response,
-    artifact_statuses_response, get_status_response,
+    ReleaseSessionRequest, ReleaseSessionResponse, UserContext, artifact_statuses_response,
+    get_status_response,
 };
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
 
 /// Lets calls through that carry the server's token.
 #[derive(Clone)]
@@ -71,8 +72,11 @@ impl Service {
         id: &str,
         observed: Option<&str>,
     ) -> Result<Arc<ClientSession>, Status> {
-        let sessions = Arc::clone(&self.sessions);
         let user = user_id(user);
+        if let Some(known) = self.sessions.known(&user, id, observed) {
+            return Ok(known);
+        }
+        let sessions = Arc::clone(&self.sessions);
         let (id, observed) = (id.to_owned(), observed.map(str::to_owned));
         let found =
             tokio::task::spawn_blocking(move || sessions.get(&user, &id, observed.as_deref()));
@@ -127,7 +131,7 @@ impl SparkConnectService for Service {
             .begin(request.operation_id.clone(), reattachable, request.tags.clone())
             .map_err(|failure| status_of(&session, failure))?;
         let stream = operation
-            .attach(None, self.sessions.limits)
+            .attach(None, self.sessions.limits.stream)
             .map_err(|failure| status_of(&session, failure))?;
         tokio::spawn(execute::run(session, operation, request.plan));
         Ok(Response::new(stream))
@@ -189,9 +193,7 @@ impl SparkConnectService for Service {
     ) -> Result<Response<AddArtifactsResponse>, Status> {
         let mut stream = request.into_inner();
         let mut session = None;
-        let mut artifacts = Vec::new();
-        // The chunked artifact under way: its name, its bytes, and whether all chunks were whole.
-        let mut open: Option<(String, Vec<u8>, bool, i64)> = None;
+        let mut upload = Upload::default();
         while let Some(message) = stream.message().await? {
             let known = match &session {
                 Some(known) => Arc::clone(known),
@@ -205,48 +207,12 @@ impl SparkConnectService for Service {
                 }
             };
             session = Some(Arc::clone(&known));
-            let mut keep = |name: String, bytes: Vec<u8>, whole: bool| {
-                if whole {
-                    known.keep_artifact(name.clone(), bytes);
-                }
-                artifacts.push(add_artifacts_response::ArtifactSummary {
-                    name,
-                    is_crc_successful: whole,
-                });
-            };
-            match message.payload {
-                Some(Payload::Batch(batch)) => {
-                    for artifact in batch.artifacts {
-                        let chunk = artifact.data.unwrap_or_default();
-                        let whole = crc(&chunk.data) == chunk.crc;
-                        keep(artifact.name, chunk.data.to_vec(), whole);
-                    }
-                }
-                Some(Payload::BeginChunk(begin)) => {
-                    let chunk = begin.initial_chunk.unwrap_or_default();
-                    let whole = crc(&chunk.data) == chunk.crc;
-                    if begin.num_chunks <= 1 {
-                        keep(begin.name, chunk.data.to_vec(), whole);
-                    } else {
-                        let left = begin.num_chunks - 1;
-                        open = Some((begin.name, chunk.data.to_vec(), whole, left));
-                    }
-                }
-                Some(Payload::Chunk(chunk)) => {
-                    let Some((name, mut bytes, mut whole, left)) = open.take() else {
-                        let failure = Failure::invalid("a chunk came without its beginning");
-                        return Err(status_of(&known, failure));
-                    };
-                    whole &= crc(&chunk.data) == chunk.crc;
-                    bytes.extend_from_slice(&chunk.data);
-                    if left <= 1 {
-                        keep(name, bytes, whole);
-                    } else {
-                        open = Some((name, bytes, whole, left - 1));
-                    }
-                }
-                None => {}
-            }
+            let Some(payload) = message.payload else { continue };
+            let keeper = Arc::clone(&known);
+            let kept = tokio::task::spawn_blocking(move || {
+                upload.take(&keeper.artifacts, payload).map(|()| upload)
+            });
+            upload = joined(kept.await).map_err(|failure| status_of(&known, failure))?;
         }
         let Some(session) = session else {
             return Err(Failure::missing("payload").into_status(None));
@@ -254,7 +220,7 @@ impl SparkConnectService for Service {
         Ok(Response::new(AddArtifactsResponse {
             session_id: session.id.clone(),
             server_side_session_id: session.server_id.clone(),
-            artifacts,
+            artifacts: upload.summaries(),
         }))
     }
 
@@ -274,7 +240,7 @@ impl SparkConnectService for Service {
             .names
             .into_iter()
             .map(|name| {
-                let exists = session.artifact(&name).is_some();
+                let exists = session.artifacts.get(&name).is_some();
                 (name, artifact_statuses_response::ArtifactStatus { exists })
             })
             .collect();
@@ -341,7 +307,7 @@ impl SparkConnectService for Service {
             if !operation.reattachable {
                 return Err(Failure::cursor("NOT_REATTACHABLE", None));
             }
-            operation.attach(request.last_response_id.as_deref(), self.sessions.limits)
+            operation.attach(request.last_response_id.as_deref(), self.sessions.limits.stream)
         });
         attached.map(Response::new).map_err(|failure| status_of(&session, failure))
     }
@@ -411,9 +377,29 @@ impl SparkConnectService for Service {
         &self,
         request: Request<CloneSessionRequest>,
     ) -> Result<Response<CloneSessionResponse>, Status> {
-        let session = request.into_inner().session_id;
-        tracing::debug!("session {session} asked for a clone");
-        Err(Failure::unsupported("cloning a session").into_status(None))
+        let request = request.into_inner();
+        let user = user_id(request.user_context.as_ref());
+        let observed = request.client_observed_server_side_session_id.unwrap_or_default();
+        let original = self
+            .sessions
+            .existing(&user, &request.session_id)
+            .map_err(|failure| failure.into_status(None))?;
+        if !observed.is_empty() && observed != original.server_id {
+            let changed = Failure::handle("SESSION_CHANGED", &request.session_id);
+            return Err(status_of(&original, changed));
+        }
+        let id = request.new_session_id.filter(|id| !id.is_empty());
+        let id = id.unwrap_or_else(|| Uuid::new_v4().to_string());
+        let (sessions, source) = (Arc::clone(&self.sessions), Arc::clone(&original));
+        let cloned =
+            tokio::task::spawn_blocking(move || sessions.clone_of(&user, &source, &id)).await;
+        let cloned = joined(cloned).map_err(|failure| status_of(&original, failure))?;
+        Ok(Response::new(CloneSessionResponse {
+            session_id: original.id.clone(),
+            server_side_session_id: original.server_id.clone(),
+            new_session_id: cloned.id.clone(),
+            new_server_side_session_id: cloned.server_id.clone(),
+        }))
     }
 
     async fn get_status(
@@ -462,21 +448,9 @@ impl SparkConnectService for Service {
     }
 }
 
-/// CRC-32 as zip files have it.
-fn crc(bytes: &[u8]) -> i64 {
-    let mut table = flate2::Crc::new();
-    table.update(bytes);
-    i64::from(table.sum())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{crc, same_bytes};
-
-    #[test]
-    fn chunks_are_checked_with_the_crc_of_zip_files() {
-        assert_eq!(crc(b"123456789"), 0xcbf4_3926);
-    }
+    use super::same_bytes;
 
     #[test]
     fn tokens_compare_whole() {

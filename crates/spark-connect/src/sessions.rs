@@ -1,23 +1,26 @@
 //! The sessions of all clients.
 
 use crate::client_session::ClientSession;
-use crate::failure::{Failure, Outcome};
-use crate::operation::StreamLimits;
+use crate::failure::{CLONE_CLOSED, CLONE_EXISTS, CLONE_FORMAT, Failure, Outcome};
+use crate::limits::{self, Limits};
 use crate::{LocalAddress, SessionFactory};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
+/// Closed sessions that are remembered, so that a late call gets the right answer.
+const CLOSED_MAX: usize = 100_000;
+/// Longest name of a user, in bytes.
+const USER_MAX: usize = 1_024;
 
 /// Sessions by user and id.
 pub(crate) struct Sessions {
     factory: SessionFactory,
     local: LocalAddress,
-    pub(crate) limits: StreamLimits,
-    idle: Duration,
+    pub(crate) limits: Limits,
     state: Mutex<State>,
 }
 
@@ -27,20 +30,46 @@ type Key = (String, String);
 struct State {
     live: HashMap<Key, Arc<ClientSession>>,
     closed: HashSet<Key>,
+    /// The same, oldest first.
+    closed_in_order: VecDeque<Key>,
+}
+
+impl State {
+    fn close(&mut self, key: Key) {
+        if self.closed.insert(key.clone()) {
+            self.closed_in_order.push_back(key);
+        }
+        if self.closed_in_order.len() > CLOSED_MAX
+            && let Some(oldest) = self.closed_in_order.pop_front()
+        {
+            self.closed.remove(&oldest);
+        }
+    }
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        factory: SessionFactory,
-        local: LocalAddress,
-        limits: StreamLimits,
-        idle: Duration,
-    ) -> Self {
-        Sessions { factory, local, limits, idle, state: Mutex::default() }
+    pub(crate) fn new(factory: SessionFactory, local: LocalAddress, limits: Limits) -> Self {
+        Sessions { factory, local, limits, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of a request if it is there and nobody has to be waited for; never blocks.
+    pub(crate) fn known(
+        &self,
+        user: &str,
+        id: &str,
+        observed: Option<&str>,
+    ) -> Option<Arc<ClientSession>> {
+        let state = self.state.try_lock().ok()?;
+        let session = Arc::clone(state.live.get(&(user.to_owned(), id.to_owned()))?);
+        drop(state);
+        // What is wrong with the request is told by the longer way.
+        let same = observed.is_none_or(|it| it.is_empty() || it == session.server_id);
+        session.touch(Instant::now());
+        same.then_some(session)
     }
 
     /// The session of a request; it begins with the first one.
@@ -65,9 +94,7 @@ impl Sessions {
         let session = match state.live.get(&key) {
             Some(session) => Arc::clone(session),
             None => {
-                let engine = (self.factory)()?;
-                let session =
-                    Arc::new(ClientSession::new(id.to_owned(), engine, self.local.url(user), now));
+                let session = self.begun(&state, user, id, now)?;
                 state.live.insert(key, Arc::clone(&session));
                 session
             }
@@ -80,12 +107,75 @@ impl Sessions {
         Ok(session)
     }
 
+    /// A session that begins now.
+    fn begun(
+        &self,
+        state: &State,
+        user: &str,
+        id: &str,
+        now: Instant,
+    ) -> Outcome<Arc<ClientSession>> {
+        if user.len() > USER_MAX {
+            return Err(Failure::invalid(format!(
+                "the name of a user may have {USER_MAX} bytes, this has {}",
+                user.len()
+            )));
+        }
+        if state.live.len() >= self.limits.sessions {
+            return Err(Failure::limit(
+                &format!("the server may have {} sessions", self.limits.sessions),
+                limits::SESSIONS,
+            ));
+        }
+        let (engine, url) = ((self.factory)()?, self.local.url(user));
+        Ok(Arc::new(ClientSession::new(id.to_owned(), engine, url, self.limits, now)))
+    }
+
+    /// A new session that is as this one is now: settings, views, functions and uploads. Blocks.
+    ///
+    /// # Errors
+    /// The id is no UUID, or there is or was a session of it.
+    pub(crate) fn clone_of(
+        &self,
+        user: &str,
+        original: &ClientSession,
+        id: &str,
+    ) -> Outcome<Arc<ClientSession>> {
+        if Uuid::parse_str(id).is_err() {
+            return Err(Failure::clone_target(CLONE_FORMAT, id));
+        }
+        let key = (user.to_owned(), id.to_owned());
+        let free = |state: &State| {
+            if state.closed.contains(&key) {
+                return Err(Failure::clone_target(CLONE_CLOSED, id));
+            }
+            if state.live.contains_key(&key) {
+                return Err(Failure::clone_target(CLONE_EXISTS, id));
+            }
+            Ok(())
+        };
+        let session = {
+            let state = self.state();
+            free(&state)?;
+            self.begun(&state, user, id, Instant::now())?
+        };
+        // Filled before anyone can use it.
+        session.take_from(original)?;
+        let mut state = self.state();
+        free(&state)?;
+        state.live.insert(key.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
     /// The session of a request that does not begin one.
     pub(crate) fn existing(&self, user: &str, id: &str) -> Outcome<Arc<ClientSession>> {
         let key = (user.to_owned(), id.to_owned());
         let state = self.state();
         match state.live.get(&key) {
-            Some(session) => Ok(Arc::clone(session)),
+            Some(session) => {
+                session.touch(Instant::now());
+                Ok(Arc::clone(session))
+            }
             None if state.closed.contains(&key) => Err(Failure::handle("SESSION_CLOSED", id)),
             None => Err(Failure::handle("SESSION_NOT_FOUND", id)),
         }
@@ -102,7 +192,7 @@ impl Sessions {
         let mut state = self.state();
         let session = state.live.remove(&key);
         if !reconnect {
-            state.closed.insert(key);
+            state.close(key);
         }
         session
     }
@@ -113,12 +203,16 @@ impl Sessions {
         loop {
             ticks.tick().await;
             let now = Instant::now();
-            let idle: Vec<(Key, Arc<ClientSession>)> = {
+            let all: Vec<(Key, Arc<ClientSession>)> = {
                 let state = self.state();
-                let idle = state.live.iter().filter(|(_, it)| it.idle(now, self.idle));
-                idle.map(|(key, session)| (key.clone(), Arc::clone(session))).collect()
+                let all = state.live.iter();
+                all.map(|(key, session)| (key.clone(), Arc::clone(session))).collect()
             };
-            for ((user, id), session) in idle {
+            for ((user, id), session) in all {
+                session.forget_operations(now);
+                if !session.idle(now) {
+                    continue;
+                }
                 self.remove(&user, &id, false);
                 let _ = tokio::task::spawn_blocking(move || session.close()).await;
             }

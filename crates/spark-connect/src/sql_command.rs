@@ -8,7 +8,7 @@ use crate::expression::{Columns, Translator, literal};
 use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
 use crate::tables::Matching;
-use crate::{catalog, conf, rows, tables};
+use crate::{catalog, conf, rows, tables, text_depth};
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
@@ -343,6 +343,7 @@ impl Statement {
 /// # Errors
 /// A parameter without a value.
 pub(crate) fn bound(planner: &Planner<'_>, query: &Sql) -> Outcome<String> {
+    text_depth::check(&query.query)?;
     let nothing = datafusion::common::DFSchema::empty();
     let none = HashMap::new();
     let columns = Columns::new(&nothing, &none, planner.session);

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Outcome};
 use crate::python::{data_source, foreach, foreach_batch};
 use crate::relation::Planner;
 use onefold_engine::{
-    DataStreamWriter, OutputMode, SETTINGS, StreamingQuery, TableDefinition, Trigger,
-    WRITER_OPTIONS,
+    BatchObserver, DataStreamWriter, OutputMode, SETTINGS, StreamingQuery, TableDefinition,
+    Trigger, WRITER_OPTIONS,
 };
 use spark_connect_proto::streaming_query_command::Command as QueryCommand;
 use spark_connect_proto::streaming_query_command_result as result;
@@ -41,7 +41,8 @@ pub(crate) fn start(
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
     let mut planner = Planner::new(session);
     let plan = planner.plan(input)?;
-    let observers = planner.observers;
+    let observers = planner.observers.into_iter();
+    let observers = observers.map(|it| it as Arc<dyn BatchObserver>).collect();
     let columns = crate::analyze::rows_schema(&plan);
     let mut writer = session.engine.frame(plan).write_stream().observers(observers);
     if !request.format.is_empty() {

@@ -8,6 +8,9 @@ use spark_connect_proto::data_type as kind;
 use spark_connect_proto::data_type::Kind;
 use std::sync::Arc;
 
+/// Deepest nesting of a type, as in texts of types.
+const DEPTH_MAX: usize = 100;
+
 /// A type as Spark's DDL writes it, which is how it enters an expression.
 pub(crate) fn ddl_of(data_type: &proto::DataType) -> Outcome<String> {
     match &data_type.kind {
@@ -21,6 +24,14 @@ pub(crate) fn ddl_of(data_type: &proto::DataType) -> Outcome<String> {
 /// # Errors
 /// Spark has the type and Onefold does not, or the message is empty.
 pub(crate) fn to_arrow(data_type: &proto::DataType) -> Outcome<DataType> {
+    arrow_at(data_type, 0)
+}
+
+fn arrow_at(data_type: &proto::DataType, depth: usize) -> Outcome<DataType> {
+    if depth > DEPTH_MAX {
+        return Err(Failure::analysis(format!("a type is nested deeper than {DEPTH_MAX}")));
+    }
+    let depth = depth + 1;
     let kind = data_type.kind.as_ref().ok_or_else(|| Failure::missing("data type"))?;
     Ok(match kind {
         Kind::Null(_) => DataType::Null,
@@ -46,22 +57,26 @@ pub(crate) fn to_arrow(data_type: &proto::DataType) -> Outcome<DataType> {
         Kind::Array(array) => {
             let element =
                 array.element_type.as_deref().ok_or_else(|| Failure::missing("element_type"))?;
-            DataType::List(Arc::new(Field::new("element", to_arrow(element)?, array.contains_null)))
+            DataType::List(Arc::new(Field::new(
+                "element",
+                arrow_at(element, depth)?,
+                array.contains_null,
+            )))
         }
-        Kind::Struct(fields) => DataType::Struct(to_fields(fields)?),
+        Kind::Struct(fields) => DataType::Struct(to_fields(fields, depth)?),
         Kind::Map(map) => {
             let key = map.key_type.as_deref().ok_or_else(|| Failure::missing("key_type"))?;
             let value = map.value_type.as_deref().ok_or_else(|| Failure::missing("value_type"))?;
             let entries = Fields::from(vec![
-                Field::new("key", to_arrow(key)?, false),
-                Field::new("value", to_arrow(value)?, map.value_contains_null),
+                Field::new("key", arrow_at(key, depth)?, false),
+                Field::new("value", arrow_at(value, depth)?, map.value_contains_null),
             ]);
             let entries = Field::new("entries", DataType::Struct(entries), false);
             DataType::Map(Arc::new(entries), false)
         }
         Kind::Udt(udt) => {
             let stored = udt.sql_type.as_deref().ok_or_else(|| Failure::missing("sql_type"))?;
-            to_arrow(stored)?
+            arrow_at(stored, depth)?
         }
         Kind::Unparsed(text) => {
             let text = &text.data_type_string;
@@ -84,14 +99,14 @@ pub(crate) fn to_arrow(data_type: &proto::DataType) -> Outcome<DataType> {
     })
 }
 
-fn to_fields(fields: &kind::Struct) -> Outcome<Fields> {
+fn to_fields(fields: &kind::Struct, depth: usize) -> Outcome<Fields> {
     let fields: Outcome<Vec<Field>> = fields
         .fields
         .iter()
         .map(|field| {
             let data_type =
                 field.data_type.as_ref().ok_or_else(|| Failure::missing("data_type"))?;
-            Ok(Field::new(&field.name, to_arrow(data_type)?, field.nullable))
+            Ok(Field::new(&field.name, arrow_at(data_type, depth)?, field.nullable))
         })
         .collect();
     Ok(Fields::from(fields?))

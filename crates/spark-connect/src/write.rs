@@ -2,6 +2,7 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
+use crate::observe::Observer;
 use crate::python::data_source;
 use crate::relation::Planner;
 use crate::tables;
@@ -11,14 +12,20 @@ use spark_connect_proto::write_operation::save_table::TableSaveMethod;
 use spark_connect_proto::write_operation::{SaveMode as Mode, SaveTable, SaveType};
 use spark_connect_proto::{WriteOperation, WriteOperationV2};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Writes the rows of a relation. Blocks.
-pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcome<()> {
+/// Writes the rows of a relation; what observes them. Blocks.
+pub(crate) fn write(
+    session: &ClientSession,
+    request: &WriteOperation,
+) -> Outcome<Vec<Arc<Observer>>> {
     if request.bucket_by.is_some() || !request.sort_column_names.is_empty() {
         return Err(Failure::unsupported("bucketBy and sortBy"));
     }
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
-    let plan = Planner::new(session).plan(input)?;
+    let mut planner = Planner::new(session);
+    let plan = planner.plan(input)?;
+    let observers = planner.observers;
     if onefold_plan::stream::is_streaming(&plan) {
         return Err(Failure::analysis(
             "'write' can not be called on streaming Dataset/DataFrame; use writeStream",
@@ -26,7 +33,9 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
     }
     let path = match &request.save_type {
         Some(SaveType::Path(path)) => path.clone(),
-        Some(SaveType::Table(table)) => return into_table(session, request, plan, table),
+        Some(SaveType::Table(table)) => {
+            return into_table(session, request, plan, table).map(|()| observers);
+        }
         None => request
             .options
             .iter()
@@ -51,7 +60,7 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
                 )));
             }
         };
-        return data_source::write(session, class, plan, options, overwrite);
+        return data_source::write(session, class, plan, options, overwrite).map(|()| observers);
     }
     let options = request.options.iter().map(|(name, value)| (name.clone(), value.clone()));
     let partitioning: Vec<&str> = request.partitioning_columns.iter().map(String::as_str).collect();
@@ -63,8 +72,8 @@ pub(crate) fn write(session: &ClientSession, request: &WriteOperation) -> Outcom
         .mode(mode_of(request))
         .options(options)
         .partition_by(&partitioning)
-        .save(&path)
-        .map_err(Failure::from)
+        .save(&path)?;
+    Ok(observers)
 }
 
 fn mode_of(request: &WriteOperation) -> SaveMode {

@@ -11,6 +11,9 @@ use spark_connect_proto::expression::Literal;
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::literal::specialized_array::ValueType;
 
+/// Deepest nesting of a literal: arrays, maps and structs of one another.
+const DEPTH_MAX: usize = 32;
+
 /// A text.
 pub(crate) fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
@@ -45,6 +48,14 @@ fn null() -> Expr {
 /// # Errors
 /// A type that Onefold does not have, or a value out of its range.
 pub(crate) fn literal(literal: &Literal) -> Outcome<Expr> {
+    literal_at(literal, 0)
+}
+
+fn literal_at(literal: &Literal, depth: usize) -> Outcome<Expr> {
+    if depth > DEPTH_MAX {
+        return Err(Failure::analysis(format!("a literal is nested deeper than {DEPTH_MAX}")));
+    }
+    let depth = depth + 1;
     let kind = literal.literal_type.as_ref().ok_or_else(|| Failure::missing("literal"))?;
     Ok(match kind {
         LiteralType::Null(data_type) => match ddl_of(data_type)?.as_str() {
@@ -87,12 +98,12 @@ pub(crate) fn literal(literal: &Literal) -> Outcome<Expr> {
             parts.days,
             day_time_text(parts.microseconds)
         ))?,
-        LiteralType::Array(array) => call("array", all(&array.elements)?),
+        LiteralType::Array(array) => call("array", all(&array.elements, depth)?),
         LiteralType::Map(map) => {
             let mut arguments = Vec::with_capacity(map.keys.len() * 2);
             for (key, value) in map.keys.iter().zip(&map.values) {
-                arguments.push(self::literal(key)?);
-                arguments.push(self::literal(value)?);
+                arguments.push(literal_at(key, depth)?);
+                arguments.push(literal_at(value, depth)?);
             }
             call("map", arguments)
         }
@@ -108,7 +119,7 @@ pub(crate) fn literal(literal: &Literal) -> Outcome<Expr> {
                     |field| field.name().clone(),
                 );
                 arguments.push(text(&name));
-                arguments.push(self::literal(element)?);
+                arguments.push(literal_at(element, depth)?);
             }
             call("named_struct", arguments)
         }
@@ -120,8 +131,8 @@ pub(crate) fn literal(literal: &Literal) -> Outcome<Expr> {
     })
 }
 
-fn all(literals: &[Literal]) -> Outcome<Vec<Expr>> {
-    literals.iter().map(literal).collect()
+fn all(literals: &[Literal], depth: usize) -> Outcome<Vec<Expr>> {
+    literals.iter().map(|literal| literal_at(literal, depth)).collect()
 }
 
 fn specialized(

@@ -18,15 +18,23 @@ pub(crate) enum Seek {
 #[derive(Debug, Default)]
 pub(crate) struct ResponseLog {
     first: u64,
-    responses: VecDeque<ExecutePlanResponse>,
+    /// Each with its size.
+    responses: VecDeque<(ExecutePlanResponse, usize)>,
+    bytes: usize,
     /// The id of the last response that was released, so that a client may go on behind it.
     released: Option<String>,
 }
 
 impl ResponseLog {
-    /// Adds the newest.
-    pub(crate) fn push(&mut self, response: ExecutePlanResponse) {
-        self.responses.push_back(response);
+    /// Adds the newest, which has so many bytes.
+    pub(crate) fn push(&mut self, response: ExecutePlanResponse, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.responses.push_back((response, bytes));
+    }
+
+    /// The bytes of all that is kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The number that the next pushed response gets.
@@ -38,11 +46,11 @@ impl ResponseLog {
     /// A response by number, if it is there.
     pub(crate) fn get(&self, number: u64) -> Option<&ExecutePlanResponse> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.responses.get(place)
+        self.responses.get(place).map(|(response, _)| response)
     }
 
     fn number_of(&self, id: &str) -> Option<u64> {
-        let place = self.responses.iter().position(|response| response.response_id == id)?;
+        let place = self.responses.iter().position(|(response, _)| response.response_id == id)?;
         Some(self.first + place as u64)
     }
 
@@ -64,10 +72,18 @@ impl ResponseLog {
         }
     }
 
+    /// Lets go of what was sent before this number, but for the newest of so many bytes.
+    pub(crate) fn release_sent(&mut self, next: u64, keep: usize) {
+        while self.first < next && self.bytes > keep {
+            self.release_before(self.first + 1);
+        }
+    }
+
     /// Lets go of everything before this number.
     pub(crate) fn release_before(&mut self, number: u64) {
         while self.first < number {
-            let Some(gone) = self.responses.pop_front() else { return };
+            let Some((gone, bytes)) = self.responses.pop_front() else { return };
+            self.bytes = self.bytes.saturating_sub(bytes);
             self.first += 1;
             self.released = Some(gone.response_id);
         }
@@ -82,10 +98,11 @@ mod tests {
     fn log(ids: &[&str]) -> ResponseLog {
         let mut log = ResponseLog::default();
         for id in ids {
-            log.push(ExecutePlanResponse {
+            let response = ExecutePlanResponse {
                 response_id: (*id).to_owned(),
                 ..ExecutePlanResponse::default()
-            });
+            };
+            log.push(response, 10);
         }
         log
     }

@@ -64,5 +64,6 @@ fn worker_spec(session: &ClientSession, function: &PythonUdf) -> Outcome<WorkerS
         session: session.id.clone(),
         version: function.python_ver.clone(),
         command: function.command.to_vec(),
+        files: session.artifacts.folder().to_owned(),
     })
 }

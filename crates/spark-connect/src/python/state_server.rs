@@ -15,6 +15,7 @@ use super::state_messages::{
 use super::state_rows::StateRows;
 use super::state_socket::StateSocket;
 use super::wire::{read_int, write_bytes};
+use crate::message;
 use onefold_plan::schema::{parse_schema, schema_json};
 use onefold_plan::stream::PartitionKeys;
 use onefold_types::{Error, ErrorKind, Result};
@@ -60,7 +61,9 @@ pub(super) fn serve(socket: &StateSocket, server: &mut dyn Answers) -> io::Resul
         let size = size.ok_or_else(|| io::Error::other("a request for state is too large"))?;
         let mut bytes = Vec::new();
         from.by_ref().take(u64::try_from(size).unwrap_or(0)).read_to_end(&mut bytes)?;
-        let request = StateRequest::decode(bytes.as_slice()).map_err(io::Error::other)?;
+        // The processor is a user's, and what it sends may be nested as deep as it likes.
+        let request: StateRequest = message::decode(bytes.into())
+            .map_err(|failure| io::Error::other(failure.message().to_owned()))?;
         let request = request.method.ok_or_else(|| io::Error::other("a request asks nothing"))?;
         let last = closes(&request);
         let response = server.answer(request).unwrap_or_else(|error| failed(&error));

@@ -6,12 +6,14 @@ use super::wire::{
     lost, raised, read_int, read_text, skip, special, write_bytes, write_count, write_int,
     write_text,
 };
+use crate::artifacts::module_archives;
 use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
 use onefold_types::{Error, Result};
 use serde_json::json;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 /// What a task does beside its function.
 pub(super) struct Task<'a> {
@@ -34,6 +36,14 @@ pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
     if can_move { tokio::task::block_in_place(work) } else { work() }
 }
 
+/// Writes where a worker finds the client's files, and which of them go on the path of modules.
+pub(super) fn write_files(out: &mut impl Write, files: &Path) -> io::Result<()> {
+    write_text(out, &files.to_string_lossy())?;
+    let archives = module_archives(files);
+    write_count(out, archives.len())?;
+    archives.iter().try_for_each(|archive| write_text(out, archive))
+}
+
 /// Writes what the function reads.
 pub(super) type Input<'a> = &'a (dyn Fn(&mut dyn Write) -> io::Result<()> + Sync);
 
@@ -45,10 +55,9 @@ impl Task<'_> {
     pub(super) fn run(&self, pool: &PythonPool, input: Input<'_>) -> Result<Vec<RecordBatch>> {
         let stream = pool.take()?;
         let reading = stream.try_clone().map_err(lost)?;
-        let files = pool.files.to_string_lossy().into_owned();
         // The worker writes while it reads: both must go on at once.
         let (written, read) = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| self.write(&stream, &files, input));
+            let writer = scope.spawn(|| self.write(&stream, &pool.files, input));
             let read = read_results(reading);
             if read.is_err() {
                 // A worker that failed reads no more.
@@ -66,15 +75,14 @@ impl Task<'_> {
         Ok(batches)
     }
 
-    fn write(&self, stream: &TcpStream, files: &str, input: Input<'_>) -> io::Result<()> {
+    fn write(&self, stream: &TcpStream, files: &Path, input: Input<'_>) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, stream);
         let function = self.function;
         write_int(&mut out, self.partition)?;
         write_text(&mut out, &function.version)?;
         write_text(&mut out, &self.context())?;
-        write_text(&mut out, files)?;
-        // Files of the client that are put on the path, then broadcast variables: none.
-        write_int(&mut out, 0)?;
+        write_files(&mut out, files)?;
+        // Broadcast variables: none.
         out.write_all(&[0])?;
         write_int(&mut out, 0)?;
         write_int(&mut out, function.eval_type)?;

@@ -6,9 +6,12 @@
 
 use super::process;
 use super::wire::{answer, lost, read_int, read_text, write_bytes, write_text};
+use crate::artifacts::module_archives;
 use onefold_types::{Error, Result};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -33,6 +36,18 @@ pub(crate) struct WorkerSpec {
     pub(crate) version: String,
     /// The pickled function.
     pub(crate) command: Vec<u8>,
+    /// Where the client's modules are.
+    pub(crate) files: PathBuf,
+}
+
+/// The path of modules with those of the client first.
+fn python_path(files: &Path) -> OsString {
+    let archives = module_archives(files).into_iter().map(|archive| files.join(archive));
+    let own = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let before = std::env::split_paths(&own).filter(|path| !path.as_os_str().is_empty());
+    let all = std::iter::once(files.to_owned()).chain(archives).chain(before);
+    // A folder whose name has a colon cannot be on a path.
+    std::env::join_paths(all).unwrap_or(own)
 }
 
 /// A running worker. Dropping it ends the process.
@@ -60,19 +75,22 @@ impl PythonWorker {
         let mut worker = PythonWorker::launch(
             &spec.python,
             spec.module,
+            &spec.files,
             &[("SPARK_CONNECT_LOCAL_URL", spec.url.as_str())],
         )?;
         worker.hand_over(spec)?;
         Ok(worker)
     }
 
-    /// Starts a module of PySpark and waits until it has connected. Blocks.
+    /// Starts a module of PySpark, which finds the client's modules, and waits until it has
+    /// connected. Blocks.
     ///
     /// # Errors
     /// Unavailable: Python cannot be started or does not connect in time.
     pub(super) fn launch(
         python: &str,
         module: &str,
+        files: &Path,
         environment: &[(&str, &str)],
     ) -> Result<PythonWorker> {
         let listener = TcpListener::bind(("127.0.0.1", 0))
@@ -82,6 +100,7 @@ impl PythonWorker {
         let mut command = process::command(python, &[module], &secret);
         command
             .envs(environment.iter().copied())
+            .env("PYTHONPATH", python_path(files))
             .env("PYTHON_WORKER_FACTORY_PORT", port.to_string());
         let child = process::spawn(&mut command)?;
         let mut child = ChildGuard(Some(child));

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, UNNAMED_TABLE};
 use onefold_plan::schema::{parse_schema, parse_type};
-use prost::Message;
+use prost::bytes::Bytes;
 use spark_connect_proto::{CachedLocalRelation, ChunkedCachedLocalRelation, LocalRelation, Range};
 use std::sync::Arc;
 
@@ -61,8 +61,7 @@ impl Planner<'_> {
 
     pub(super) fn cached_local(&mut self, cached: &CachedLocalRelation) -> Outcome<LogicalPlan> {
         let bytes = self.artifact(&cached.hash)?;
-        let local = LocalRelation::decode(bytes.as_slice())
-            .map_err(|error| Failure::invalid(format!("the cached rows do not parse: {error}")))?;
+        let local: LocalRelation = crate::message::decode(bytes)?;
         self.local(&local)
     }
 
@@ -74,14 +73,14 @@ impl Planner<'_> {
             None => None,
             Some(hash) => {
                 let bytes = self.artifact(hash)?;
-                let text = String::from_utf8(bytes)
+                let text = String::from_utf8(bytes.to_vec())
                     .map_err(|_| Failure::invalid("the cached schema is no text"))?;
                 Some(text)
             }
         };
         let mut whole: Option<LogicalPlan> = None;
         for hash in &cached.data_hashes {
-            let data = Some(self.artifact(hash)?.into());
+            let data = Some(self.artifact(hash)?);
             let part = self.local(&LocalRelation { data, schema: schema.clone() })?;
             whole = Some(match whole {
                 None => part,
@@ -94,8 +93,8 @@ impl Planner<'_> {
         }
     }
 
-    fn artifact(&self, hash: &str) -> Outcome<Vec<u8>> {
-        self.session.artifact(&format!("cache/{hash}")).ok_or_else(|| {
+    fn artifact(&self, hash: &str) -> Outcome<Bytes> {
+        self.session.artifacts.get(&format!("cache/{hash}")).ok_or_else(|| {
             Failure::invalid(format!(
                 "the client refers to cached rows {hash} that it did not send"
             ))

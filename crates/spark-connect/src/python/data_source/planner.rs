@@ -1,6 +1,7 @@
 //! Short tasks of PySpark's planner modules: one question, one answer (`pyspark.sql.worker.utils`).
 
 use crate::python::pool::PythonPool;
+use crate::python::task::write_files;
 use crate::python::wire::{
     lost, raised, read_int, read_text, skip, special, write_int, write_text,
 };
@@ -53,9 +54,8 @@ impl Planner<'_> {
     ) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, stream);
         write_text(&mut out, self.version)?;
-        write_text(&mut out, &self.pool.files.to_string_lossy())?;
-        // Files that are put on the path, then broadcast variables, then settings: none.
-        write_int(&mut out, 0)?;
+        write_files(&mut out, &self.pool.files)?;
+        // Broadcast variables, then settings: none.
         out.write_all(&[0])?;
         write_int(&mut out, 0)?;
         write_int(&mut out, 0)?;

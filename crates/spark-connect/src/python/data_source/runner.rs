@@ -3,6 +3,7 @@
 
 use super::planner::Answers;
 use super::{Instance, Setting};
+use crate::python::task::write_files;
 use crate::python::wire::{lost, special, write_bytes, write_int, write_text};
 use crate::python::worker::PythonWorker;
 use arrow::ipc::reader::StreamReader;
@@ -63,7 +64,7 @@ impl Runner {
     /// # Errors
     /// Unavailable: Python cannot be started. Invalid, with the traceback: the reader raises.
     pub(super) fn start(setting: &Setting, instance: &Instance) -> Result<Runner> {
-        let worker = PythonWorker::launch(setting.pool.python(), MODULE, &[])?;
+        let worker = PythonWorker::launch(setting.pool.python(), MODULE, &setting.pool.files, &[])?;
         let stream = worker.stream()?;
         let mut runner = Runner {
             out: BufWriter::new(stream.try_clone().map_err(lost)?),
@@ -73,11 +74,9 @@ impl Runner {
             pins: false,
             limit: ALL.to_owned(),
         };
-        let files = setting.pool.files.to_string_lossy().into_owned();
         let begin = |out: &mut BufWriter<TcpStream>| {
             write_text(out, &setting.class.version)?;
-            write_text(out, &files)?;
-            write_int(out, 0)?;
+            write_files(out, &setting.pool.files)?;
             write_bytes(out, &instance.pickled)?;
             write_text(out, &schema_json(&instance.schema))?;
             write_int(out, setting.rows_at_once())?;
