@@ -41,7 +41,7 @@ mod value_text;
 use async_trait::async_trait;
 use columns::Columns;
 use encode::Encoding;
-use manifest::{Manifest, Retention};
+use manifest::{Keeper, Manifest, Retention};
 use onefold_connector::{
     Attempt, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
 };
@@ -177,7 +177,8 @@ impl SinkDefinition for FileSinkDefinition {
         let columns = Columns::split(self.options.format, &context.schema, &self.partition_by)?;
         let store = self.store_for(&context.conf)?;
         let (files, hidden) = manifest::list_with_leftovers(store.as_ref()).await?;
-        let newest = manifest::newest(store.as_ref(), &files).await?;
+        let joins = context.last_commit.is_none();
+        let newest = manifest::newest(store.as_ref(), &files, joins).await?;
         ownership::check(store.as_ref(), newest.as_ref(), &context).await?;
         let interval = setting(&context.conf, "spark.sql.streaming.fileSink.log.compactInterval");
         let retention = Retention {
@@ -186,14 +187,14 @@ impl SinkDefinition for FileSinkDefinition {
                 context.conf.get("onefold.sink.retainBatches").and_then(|text| text.parse().ok())
             }),
         };
-        let manifest = Manifest::new(
-            Arc::clone(&store),
-            context.query,
-            context.generation,
-            files,
-            interval.unwrap_or(10),
+        let keeper = Keeper {
+            query: context.query,
+            generation: context.generation,
+            joins,
+            interval: interval.unwrap_or(10),
             retention,
-        );
+        };
+        let manifest = Manifest::new(Arc::clone(&store), keeper, files);
         let delay = context
             .conf
             .get("spark.sql.streaming.fileSink.log.cleanupDelay")

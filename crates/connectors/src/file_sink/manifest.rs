@@ -6,6 +6,7 @@
 //! carries an extra field `onefold`, which Spark ignores.
 
 mod ahead;
+mod joining;
 mod line;
 
 pub(crate) use line::{Line, Note};
@@ -15,7 +16,7 @@ use crate::compact_interval;
 use crate::stored_lines::LineReader;
 use ahead::Ahead;
 use bytes::Bytes;
-use line::{parse_lines, render};
+use line::{VERSION, parse_lines, render};
 use onefold_storage::planted::{Bug, planted};
 use onefold_storage::{CreateError, Created, Durability, Entry, Store};
 use onefold_types::{BatchId, Error, ErrorKind, Generation, Mark, Published, QueryId, Result};
@@ -80,8 +81,16 @@ fn sort(entries: Vec<Entry>) -> Files {
     files
 }
 
-/// The newest batch of a manifest, as its mark.
-pub(crate) async fn newest(store: &dyn Store, files: &Files) -> Result<Option<Newest>> {
+/// The newest batch of a manifest, as its mark. What was made for batches before a sink joined is
+/// none to one that never took part.
+pub(crate) async fn newest(
+    store: &dyn Store,
+    files: &Files,
+    joins: bool,
+) -> Result<Option<Newest>> {
+    if joins && joining::tells_nothing(files) {
+        return Ok(None);
+    }
     let Some((batch, form)) = files.last_key_value() else { return Ok(None) };
     let lines = newest_lines(store, *batch, *form).await?;
     let strangers = lines.iter().filter_map(|line| line.data_file(store.url()).map(|f| f.query));
@@ -199,6 +208,21 @@ pub(crate) struct Retention {
     pub(crate) batches: Option<u64>,
 }
 
+/// Whose manifest it is, and how it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keeper {
+    /// The query.
+    pub(crate) query: QueryId,
+    /// Its driver.
+    pub(crate) generation: Generation,
+    /// Whether the sink took part in no commit yet.
+    pub(crate) joins: bool,
+    /// Batches from one compact file to the next, where the manifest does not tell.
+    pub(crate) interval: u64,
+    /// What stays when it is compacted.
+    pub(crate) retention: Retention,
+}
+
 /// What a create of a mark did.
 #[derive(Debug)]
 pub(crate) enum Marked {
@@ -217,10 +241,8 @@ pub(crate) struct Manifest {
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
-    query: QueryId,
-    generation: Generation,
-    interval: u64,
-    retention: Retention,
+    /// With the interval that is in force.
+    keeper: Keeper,
     /// Held while the next compact file is prepared, so that marks wait for that.
     state: Mutex<State>,
 }
@@ -233,18 +255,11 @@ struct State {
 
 impl Manifest {
     /// Takes over a manifest whose files were listed.
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        query: QueryId,
-        generation: Generation,
-        files: Files,
-        interval_wanted: u64,
-        retention: Retention,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, mut keeper: Keeper, files: Files) -> Self {
         let compacts = files.iter().rev().filter(|(_, form)| form.compact).map(|(id, _)| id.0);
-        let interval = compact_interval::effective(compacts, interval_wanted);
+        keeper.interval = compact_interval::effective(compacts, keeper.interval);
         let state = Mutex::new(State { files, ahead: None });
-        Manifest { inner: Arc::new(Inner { store, query, generation, interval, retention, state }) }
+        Manifest { inner: Arc::new(Inner { store, keeper, state }) }
     }
 
     /// Looks for batches that came since the manifest was listed, and tells the newest one.
@@ -254,7 +269,7 @@ impl Manifest {
         let newest_known = inner.state.lock().await.files.last_key_value().map(|(id, _)| *id);
         let Some(mut last) = newest_known else {
             let files = list(store).await?;
-            let newest = newest(store, &files).await?;
+            let newest = newest(store, &files, inner.keeper.joins).await?;
             inner.state.lock().await.files = files;
             return Ok(newest);
         };
@@ -264,8 +279,12 @@ impl Manifest {
             last = last.next();
             inner.state.lock().await.files.insert(last, form);
         }
-        let form = inner.state.lock().await.files.get(&last).copied();
-        newest(store, &form.map(|form| (last, form)).into_iter().collect()).await
+        let (form, nothing) = {
+            let files = &inner.state.lock().await.files;
+            (files.get(&last).copied(), joining::tells_nothing(files))
+        };
+        let form = form.map(|form| (last, form)).into_iter().collect();
+        newest(store, &form, inner.keeper.joins && nothing).await
     }
 
     /// The lines of a batch, if the manifest holds it: one look, without a listing.
@@ -331,6 +350,9 @@ impl Manifest {
     pub(crate) async fn mark(&self, batch: BatchId, lines: &[Line], now_ms: i64) -> Result<Marked> {
         let inner = &self.inner;
         let mut state = inner.state.lock().await;
+        if inner.keeper.joins && joining::tells_nothing(&state.files) {
+            inner.join(batch, &mut state.files, now_ms).await?;
+        }
         let compact = inner.compacts(batch);
         let path = path_of(batch, compact);
         let text = render(lines)?;
@@ -380,7 +402,8 @@ impl Manifest {
         let found = of_batch(batch, compact, found, inner.store.url());
         let mark = published(batch, &found).mark;
         state.files.insert(batch, Form { compact, size: 0, modified_ms: now_ms });
-        if mark.query == Some(inner.query) && mark.generation == Some(inner.generation) {
+        let Keeper { query, generation, .. } = inner.keeper;
+        if mark.query == Some(query) && mark.generation == Some(generation) {
             return Ok(Marked::Ours);
         }
         Ok(Marked::Theirs(found))
@@ -394,7 +417,7 @@ impl Manifest {
             let mut state = inner.state.lock().await;
             let ahead = state.ahead.take().filter(|ahead| ahead.batch == next);
             // Far from it a run may well end before, and then the copy was for nothing.
-            if ahead.is_none() && next.0 - published.0 > inner.interval.div_ceil(2) {
+            if ahead.is_none() && next.0 - published.0 > inner.keeper.interval.div_ceil(2) {
                 return;
             }
             match inner.bring(ahead, next, Some(published), &state.files, now_ms).await {
@@ -445,7 +468,23 @@ impl Manifest {
 
 impl Inner {
     fn compacts(&self, batch: BatchId) -> bool {
-        compact_interval::compacts(batch.0, self.interval)
+        compact_interval::compacts(batch.0, self.keeper.interval)
+    }
+
+    /// Makes the files that stand for the batches before the first one, where they are not there.
+    async fn join(&self, first: BatchId, files: &mut Files, now_ms: i64) -> Result<()> {
+        for (batch, compact) in joining::before(first, self.keeper.interval) {
+            let path = path_of(batch, compact);
+            let text = Bytes::from_static(VERSION.as_bytes());
+            match self.store.create(&path, text, Durability::Now).await {
+                Ok(Created::New | Created::Exists(_)) => {}
+                Err(CreateError::NotDone(error) | CreateError::MaybeDone(error)) => {
+                    return Err(error);
+                }
+            }
+            files.insert(batch, Form { compact, size: VERSION.len() as u64, modified_ms: now_ms });
+        }
+        Ok(())
     }
 
     /// What the file of a batch is, if it is there: one look, without a listing.
@@ -457,7 +496,7 @@ impl Inner {
 
     /// The first batch from `batch` on that compacts.
     fn next_compaction(&self, batch: BatchId) -> BatchId {
-        BatchId(compact_interval::next_compact(batch.0, self.interval))
+        BatchId(compact_interval::next_compact(batch.0, self.keeper.interval))
     }
 
     /// Brings a compact file that is being written up to batch `through`, included; starts it if
@@ -474,8 +513,9 @@ impl Inner {
         let mut ahead = match ahead {
             Some(ahead) => ahead,
             None => {
-                let tag = format!("{}-g{}", self.query, self.generation);
-                Ahead::start(store, batch, &tag, self.retention, now_ms).await?
+                let Keeper { query, generation, retention, .. } = self.keeper;
+                let tag = format!("{query}-g{generation}");
+                Ahead::start(store, batch, &tag, retention, now_ms).await?
             }
         };
         if let Some(through) = through {
@@ -498,7 +538,9 @@ mod tests {
         let query: QueryId = "6fa0ab59-0d2c-4b1e-9d5c-1f2d3c4b5a69".parse().unwrap();
         let open = |generation: u64, files: Files| {
             let generation = Generation(generation);
-            Manifest::new(Arc::clone(&store), query, generation, files, 10, Retention::default())
+            let (interval, retention) = (10, Retention::default());
+            let keeper = Keeper { query, generation, joins: true, interval, retention };
+            Manifest::new(Arc::clone(&store), keeper, files)
         };
         let mark = async |manifest: &Manifest, generation: u64, batch: u64| {
             let batch = BatchId(batch);

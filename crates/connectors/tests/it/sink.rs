@@ -5,6 +5,7 @@ mod faulty;
 mod follows;
 mod formats;
 mod golden;
+mod joins;
 mod leftovers;
 mod others;
 mod ownership;
