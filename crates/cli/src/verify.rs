@@ -53,7 +53,9 @@ fn text(comparison: &Comparison) -> Vec<String> {
     match (comparison.from_batch, comparison.last_commit) {
         (Some(first), Some(last)) => {
             let purged = if first.0 > 0 {
-                format!(" (commits before {first} were purged and cannot be compared)")
+                format!(
+                    " (commits before {first} were purged, or are older than this sink, and cannot be compared)"
+                )
             } else {
                 String::new()
             };

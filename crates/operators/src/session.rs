@@ -143,8 +143,8 @@ impl SessionAggregate {
                 .map_err(|_| failure::internal("a session has a start and an end"))?;
         let opens = Arc::new(BinaryExpr::new(start, Operator::Lt, Arc::clone(&end)));
         let mut input: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(opens, input)?);
-        // Complete mode keeps everything, so nothing is ever late.
-        if let Some(late_ms) = context.late_ms.filter(|_| context.mode != EmitMode::Complete) {
+        // As in Spark also in complete mode, where other groups take late rows.
+        if let Some(late_ms) = context.late_ms {
             let (keys, of) = (columns(0).collect(), (&context, input_schema.fields().len()));
             input = LateFilter::over(input, end, late_ms, of, Some(keys))?;
         }

@@ -105,7 +105,7 @@ fn drops_of(node: &LogicalPlan, mode: OutputMode, drops: &mut Vec<Drops>) {
         drops.push(Drops { operator, input, places, fields });
     };
     if let Some(node) = as_node::<StatefulAggregate>(node) {
-        if node.event_time.is_some() && mode != OutputMode::Complete {
+        if node.event_time.is_some() && (session || mode != OutputMode::Complete) {
             add(node.identity.id, 0, node.input.schema());
         }
     } else if let Some(node) = as_node::<Deduplicate>(node) {

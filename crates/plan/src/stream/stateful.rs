@@ -18,6 +18,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion::optimizer::filter_null_join_keys::FilterNullJoinKeys;
 use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{Analyzer, OptimizerContext};
@@ -104,13 +105,16 @@ pub(super) fn lower(
     Ok((plan, stateful))
 }
 
-/// Types coerced, filters in the conditions of joins, equal keys found.
+/// Types coerced, filters in the conditions of joins, equal keys found. Rows that meet nothing for
+/// want of a key go before they move a watermark, as in Spark.
 fn prepared(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let options = ConfigOptions::default();
     let plan = Analyzer::new().execute_and_check(plan, &options, |_, _| {})?;
     let rules = Optimizer::with_rules(vec![
         Arc::new(PushDownFilter::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(FilterNullJoinKeys::default()),
+        Arc::new(PushDownFilter::new()),
     ]);
     let context = OptimizerContext::new().with_max_passes(1).with_skip_failing_rules(false);
     rules.optimize(plan, &context, |_, _| {})

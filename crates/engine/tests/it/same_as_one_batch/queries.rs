@@ -37,13 +37,13 @@ pub struct Case {
 
 /// Rows of one source in append mode.
 const fn append(name: &'static str, query: Query, wanted: Wanted) -> Case {
-    let wish = Wish { sources: 1, late_by: 0, settles: true };
+    let wish = Wish { sources: 1, late_by: 0, settles: true, keyless_go: [false; 2] };
     Case { name, query, mode: OutputMode::Append, wish, wanted, kept: None, least: 5 }
 }
 
 /// Rows of one source in complete mode.
 const fn complete(name: &'static str, query: Query, wanted: Wanted) -> Case {
-    let wish = Wish { sources: 1, late_by: 0, settles: false };
+    let wish = Wish { sources: 1, late_by: 0, settles: false, keyless_go: [false; 2] };
     Case { name, query, mode: OutputMode::Complete, wish, wanted, kept: None, least: 5 }
 }
 
@@ -61,6 +61,12 @@ impl Case {
     /// No batch without rows follows the others, since nothing in the state has a time.
     const fn unsettled(mut self) -> Self {
         self.wish.settles = false;
+        self
+    }
+
+    /// Rows of the left source, and of the right one, without a key go at once.
+    const fn keyless_go(mut self, left: bool, right: bool) -> Self {
+        self.wish.keyless_go = [left, right];
         self
     }
 

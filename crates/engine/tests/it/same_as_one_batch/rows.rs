@@ -85,6 +85,9 @@ pub struct Wish {
     pub late_by: i64,
     /// Whether a batch without rows follows the last one of a term.
     pub settles: bool,
+    /// Of which sources the rows without a key can meet nothing and cannot come out alone: they
+    /// move no watermark.
+    pub keyless_go: [bool; 2],
 }
 
 /// The rows of two sources in the order in which they come.
@@ -142,10 +145,16 @@ impl Making<'_> {
         [&self.input.left, &self.input.right].map(|rows| rows.iter().map(|row| row.ts).max())
     }
 
+    /// The newest event time of a source that moves its watermark.
+    fn mover(&self, side: usize) -> Option<i64> {
+        let rows = if side == 0 { &self.input.left } else { &self.input.right };
+        let moving = rows.iter().filter(|row| row.k != 0 || !self.wish.keyless_go[side]);
+        moving.map(|row| row.ts).max()
+    }
+
     /// The watermark once all rows so far are known.
     fn watermark(&self) -> i64 {
-        let newest = self.newest();
-        let of_all = newest.iter().take(self.wish.sources).map(|newest| newest.unwrap_or(DELAY));
+        let of_all = (0..self.wish.sources).map(|side| self.mover(side).unwrap_or(DELAY));
         (of_all.min().unwrap() - DELAY).max(0)
     }
 

@@ -70,7 +70,8 @@ pub const JOINED_WINDOWS: Case = append(
     },
     |input| numbers(ended(in_windows(left_joined(input)), WINDOW, BEHIND_JOIN)),
 )
-.of_two();
+.of_two()
+.keyless_go(false, true);
 
 /// Right rows come past the join, where the watermark is that behind the join all the same.
 pub const UNITED_WINDOWS: Case = append(
@@ -87,7 +88,8 @@ pub const UNITED_WINDOWS: Case = append(
         numbers(ended(in_windows(rows), WINDOW, BEHIND_JOIN))
     },
 )
-.of_two();
+.of_two()
+.keyless_go(false, true);
 
 pub const JOINED_AGGREGATES: Case = append(
     "joined aggregates",

@@ -282,11 +282,11 @@ pub const SESSIONS_COMPLETE: Case = complete(
     "sessions, complete",
     |world, _| session_frame(world, "'3 seconds'"),
     |input| {
-        let sessions = sessions(never_late(&input.left), |_| 3_000);
+        let sessions = sessions(input.left.iter().copied(), |_| 3_000);
         sessions.into_iter().map(session_number).collect()
     },
 )
-.keeps(|input| sessions(never_late(&input.left), |_| 3_000).len());
+.keeps(|input| sessions(input.left.iter().copied(), |_| 3_000).len());
 
 fn own_gap(row: &Row) -> i64 {
     [1_000, 3_000, 1_000, 4_000, 0][usize::try_from(row.v).unwrap()]

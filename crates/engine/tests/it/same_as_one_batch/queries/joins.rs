@@ -92,6 +92,7 @@ fn kept(input: &Input, outer_left: bool, outer_right: bool) -> usize {
 pub const INNER: Case =
     append("inner", |world, right| sides(world, right, "inner"), |input| pairs(input, in_range))
         .of_two()
+        .keyless_go(true, true)
         .keeps(|input| kept(input, false, false));
 
 pub const LEFT: Case = append(
@@ -100,6 +101,7 @@ pub const LEFT: Case = append(
     |input| [pairs(input, in_range), alone_left(input)].concat(),
 )
 .of_two()
+.keyless_go(false, true)
 .keeps(|input| kept(input, true, false));
 
 pub const RIGHT: Case = append(
@@ -108,6 +110,7 @@ pub const RIGHT: Case = append(
     |input| [pairs(input, in_range), alone_right(input)].concat(),
 )
 .of_two()
+.keyless_go(true, false)
 .keeps(|input| kept(input, false, true));
 
 pub const FULL: Case = append(
@@ -127,6 +130,7 @@ pub const SEMI: Case = append(
     |input| input.left_in_time().filter(|left| has_right(input, left)).map(side).collect(),
 )
 .of_two()
+.keyless_go(true, true)
 .keeps(|input| kept(input, false, false));
 
 /// Ends that do not belong to the range, and a condition on one side.
@@ -199,6 +203,7 @@ fn window_kept(input: &Input, outer: bool) -> usize {
 pub const WINDOW_INNER: Case =
     append("window inner", |world, source| of_windows(world, source, "inner"), window_pairs)
         .of_two()
+        .keyless_go(true, true)
         .keeps(|input| window_kept(input, false));
 
 pub const WINDOW_FULL: Case = append(
