@@ -7,7 +7,7 @@ mod rocks;
 
 use crate::counts::{Change, Counts};
 use crate::overlay::Overlay;
-use crate::place::{Place, Written, WrittenRef};
+use crate::place::{Place, WrittenRef};
 use crate::{KeyGroup, RowVisitor, StateRow};
 use onefold_types::Result;
 use std::fmt::Debug;
@@ -63,7 +63,7 @@ pub(crate) trait Base: Debug + Send + Sync {
     ///
     /// # Errors
     /// Invalid, when the memory does not suffice.
-    fn load(&mut self, place: Place, row: Written) -> Result<()>;
+    fn load(&mut self, place: Place, row: WrittenRef<'_>) -> Result<()>;
 
     /// Ends loading: the rows are those of this version.
     fn loaded(&mut self, version: &BaseVersion) -> Result<()>;

@@ -10,7 +10,7 @@ mod bytes;
 mod index;
 mod writer;
 
-pub(crate) use block::{BlockBuilder, EncodedBlock, decode_block};
+pub(crate) use block::{BlockBuilder, BlockRows, EncodedBlock};
 pub(crate) use bytes::{Input, number_length, put_number};
 pub(crate) use index::{BlockEntry, FOOTER_LENGTH, Footer, Index, OperatorEntry};
 pub(crate) use writer::{FileWriter, Finished};

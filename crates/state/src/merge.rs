@@ -1,13 +1,13 @@
 //! The rows of one family out of many files: sorted, of each key only the newest.
 
-use crate::format::BlockEntry;
+use crate::format::{BlockEntry, BlockRows};
 use crate::piece::{OpenPiece, ReadError, Window};
-use crate::place::Written;
+use crate::place::{Written, WrittenRef};
 use crate::schema::Convert;
 use crate::state_ref::Piece;
 use onefold_storage::Store;
+use onefold_types::Error;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Reads the blocks of one family in one file.
@@ -15,117 +15,166 @@ use std::sync::Arc;
 struct Cursor {
     piece: Arc<OpenPiece>,
     blocks: std::vec::IntoIter<BlockEntry>,
-    rows: std::vec::IntoIter<Written>,
+    /// The one whose rows are at hand.
+    block: Option<BlockEntry>,
+    rows: Rows,
     window: Window,
     convert: Option<Arc<Convert>>,
 }
 
+/// The rows of a block, the one at hand and those to come.
+#[derive(Debug)]
+enum Rows {
+    /// As they are in the file.
+    Packed(BlockRows),
+    /// As the present schema has them; the first is at hand.
+    Converted(Vec<Written>, usize),
+}
+
 impl Cursor {
-    async fn next(&mut self) -> Result<Option<Written>, ReadError> {
+    /// Goes on to the next row; whether there is one.
+    async fn step(&mut self) -> Result<bool, ReadError> {
         loop {
-            if let Some(row) = self.rows.next() {
-                return Ok(Some(row));
+            if self.step_in_block()? {
+                return Ok(true);
             }
-            let Some(block) = self.blocks.next() else { return Ok(None) };
-            let mut rows = self.piece.read(&block, &mut self.window).await?;
-            if let Some(convert) = &self.convert {
-                convert.apply(&mut rows)?;
+            let Some(block) = self.blocks.next() else { return Ok(false) };
+            let rows = self.piece.read(&block, &mut self.window).await?;
+            self.block = Some(block);
+            self.rows = Rows::Packed(rows);
+            if let Some(convert) = self.convert.clone() {
+                self.rows = self.converted(&convert)?;
             }
-            self.rows = rows.into_iter();
+        }
+    }
+
+    #[inline]
+    fn step_in_block(&mut self) -> Result<bool, ReadError> {
+        let stepped = match &mut self.rows {
+            Rows::Packed(rows) => rows.step(),
+            Rows::Converted(rows, at) => {
+                *at = at.wrapping_add(1);
+                Some(*at < rows.len())
+            }
+        };
+        stepped.ok_or_else(|| self.wrong_block())
+    }
+
+    /// The rows of the block, before the first of which it stands.
+    fn converted(&mut self, convert: &Convert) -> Result<Rows, ReadError> {
+        let mut rows = Vec::new();
+        while self.step_in_block()? {
+            rows.extend(self.row().map(WrittenRef::owned));
+        }
+        convert.apply(&mut rows)?;
+        Ok(Rows::Converted(rows, usize::MAX))
+    }
+
+    fn wrong_block(&self) -> ReadError {
+        match &self.block {
+            Some(block) => self.piece.wrong_block(block),
+            None => ReadError::Other(Error::internal("a block that was not read is damaged")),
+        }
+    }
+
+    /// The row at hand.
+    #[inline]
+    fn row(&self) -> Option<WrittenRef<'_>> {
+        match &self.rows {
+            Rows::Packed(rows) => Some(rows.row()),
+            Rows::Converted(rows, at) => rows.get(*at).map(Written::borrow),
         }
     }
 }
-
-/// The next row of a cursor, ordered so that the heap gives the smallest key first, and of equal
-/// keys the one of the newest file.
-#[derive(Debug)]
-struct Head {
-    row: Written,
-    cursor: usize,
-}
-
-impl Head {
-    fn key(&self) -> (u8, &[u8]) {
-        (self.row.group, &self.row.key)
-    }
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key()).then(self.cursor.cmp(&other.cursor))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Head {}
 
 /// A merge under way. Memory is bounded: about 1 MiB for each file.
 #[derive(Debug)]
 pub(crate) struct Merge {
     cursors: Vec<Cursor>,
-    heap: BinaryHeap<Head>,
+    /// The cursors that have a row at hand: a heap with the smallest key first, and of equal keys
+    /// that of the newest file.
+    heap: Vec<usize>,
+    /// Whether the first of the heap was given.
+    given: bool,
     keep_removed: bool,
 }
 
 impl Merge {
     /// The next row; removed ones too if asked for.
-    pub(crate) async fn next(&mut self) -> Result<Option<Written>, ReadError> {
-        if let [only] = self.cursors.as_mut_slice() {
-            return Self::next_of(only, self.keep_removed).await;
-        }
+    pub(crate) async fn next(&mut self) -> Result<Option<WrittenRef<'_>>, ReadError> {
         loop {
-            let Some(row) = self.pop().await? else { return Ok(None) };
-            while self.heap.peek().is_some_and(|head| head.key() == (row.group, &*row.key)) {
-                self.pop().await?;
+            if std::mem::replace(&mut self.given, true) {
+                self.pass().await?;
             }
-            if row.value.is_some() || self.keep_removed {
-                return Ok(Some(row));
+            match self.first() {
+                Some(row) if row.value.is_none() && !self.keep_removed => {}
+                _ => break,
             }
         }
+        Ok(self.first())
     }
 
-    /// Where there is only one file there is nothing to compare.
-    async fn next_of(
-        cursor: &mut Cursor,
-        keep_removed: bool,
-    ) -> Result<Option<Written>, ReadError> {
+    fn first(&self) -> Option<WrittenRef<'_>> {
+        self.row_at(0)
+    }
+
+    /// The row at a place of the heap.
+    #[inline]
+    fn row_at(&self, place: usize) -> Option<WrittenRef<'_>> {
+        self.cursors.get(*self.heap.get(place)?)?.row()
+    }
+
+    /// Goes past the key that is first: its newest row, and those of older files.
+    async fn pass(&mut self) -> Result<(), ReadError> {
         loop {
-            match cursor.next().await? {
-                Some(row) if row.value.is_none() && !keep_removed => {}
-                next => return Ok(next),
-            }
+            // An equal key is right below the first, whatever lies further down.
+            let older = [1, 2].into_iter().find(|place| self.is_same(0, *place));
+            let Some(place) = older else { break };
+            self.advance(place).await?;
+        }
+        self.advance(0).await
+    }
+
+    fn is_same(&self, one: usize, two: usize) -> bool {
+        match (self.row_at(one), self.row_at(two)) {
+            (Some(one), Some(two)) => (one.group, one.key) == (two.group, two.key),
+            _ => false,
         }
     }
 
-    /// The smallest row of all; that which follows it in its file takes its place.
-    async fn pop(&mut self) -> Result<Option<Written>, ReadError> {
-        let Some(cursor) = self.heap.peek().map(|head| head.cursor) else { return Ok(None) };
-        let next = match self.cursors.get_mut(cursor) {
-            Some(cursor) => cursor.next().await?,
-            None => None,
-        };
-        let Some(next) = next else { return Ok(self.heap.pop().map(|head| head.row)) };
-        let head = self.heap.peek_mut();
-        Ok(head.map(|mut head| std::mem::replace(&mut head.row, next)))
-    }
-
-    async fn fill(&mut self, cursor: usize) -> Result<(), ReadError> {
-        let Some(next) = self.cursors.get_mut(cursor) else { return Ok(()) };
-        if let Some(row) = next.next().await? {
-            self.heap.push(Head { row, cursor });
+    /// The cursor at a place among the first three of the heap goes on to its next row.
+    async fn advance(&mut self, place: usize) -> Result<(), ReadError> {
+        let Some(cursor) = self.heap.get(place).copied() else { return Ok(()) };
+        let Some(cursor) = self.cursors.get_mut(cursor) else { return Ok(()) };
+        if !cursor.step().await? {
+            self.heap.swap_remove(place);
         }
+        self.sift(place);
         Ok(())
+    }
+
+    /// Lets what is at a place of the heap sink below what comes before it.
+    fn sift(&mut self, mut place: usize) {
+        loop {
+            let left = 2 * place + 1;
+            let mut least = place;
+            for child in [left, left + 1] {
+                if child < self.heap.len() && self.order(child, least) == Ordering::Less {
+                    least = child;
+                }
+            }
+            if least == place {
+                return;
+            }
+            self.heap.swap(place, least);
+            place = least;
+        }
+    }
+
+    fn order(&self, one: usize, two: usize) -> Ordering {
+        let key = |place| self.row_at(place).map(|row| (row.group, row.key));
+        // Later files have higher numbers.
+        key(one).cmp(&key(two)).then_with(|| self.heap.get(two).cmp(&self.heap.get(one)))
     }
 }
 
@@ -172,17 +221,21 @@ impl Pieces {
                 cursors.push(Cursor {
                     piece: Arc::clone(piece),
                     blocks: blocks.into_iter(),
-                    rows: Vec::new().into_iter(),
+                    block: None,
+                    rows: Rows::Packed(BlockRows::default()),
                     window: Window::default(),
                     convert: convert(piece.index.schema),
                 });
             }
         }
-        let count = cursors.len();
-        let mut merge = Merge { cursors, heap: BinaryHeap::new(), keep_removed };
-        for cursor in (0..count).filter(|_| count > 1) {
-            merge.fill(cursor).await?;
+        let mut heap = Vec::with_capacity(cursors.len());
+        for (number, cursor) in cursors.iter_mut().enumerate() {
+            if cursor.step().await? {
+                heap.push(number);
+            }
         }
+        let mut merge = Merge { cursors, heap, given: false, keep_removed };
+        (0..merge.heap.len()).rev().for_each(|place| merge.sift(place));
         Ok(merge)
     }
 }

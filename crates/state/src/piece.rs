@@ -1,8 +1,8 @@
 //! Reading state files: every byte is checked before it is believed.
 
-use crate::format::{BlockEntry, FOOTER_LENGTH, Footer, HEADER, Index, decode_block};
+use crate::format::{BlockEntry, BlockRows, FOOTER_LENGTH, Footer, HEADER, Index};
 use crate::partition_of;
-use crate::place::{Place, Written};
+use crate::place::Place;
 use crate::state_ref::Piece;
 use bytes::Bytes;
 use onefold_storage::Store;
@@ -108,7 +108,7 @@ impl OpenPiece {
         &self,
         block: &BlockEntry,
         window: &mut Window,
-    ) -> Result<Vec<Written>, ReadError> {
+    ) -> Result<BlockRows, ReadError> {
         let bytes = match window.get(block) {
             Some(bytes) => bytes,
             None => {
@@ -122,13 +122,11 @@ impl OpenPiece {
         if xxh3_64(&bytes) != block.checksum {
             return Err(self.wrong_block(block));
         }
-        let rows = decode_block(&bytes, block.raw, block.rows);
-        let rows = rows.ok_or_else(|| self.wrong_block(block))?;
-        let inside = |row: &Written| (block.first..=block.last).contains(&row.group);
-        if rows.iter().all(inside) { Ok(rows) } else { Err(self.wrong_block(block)) }
+        BlockRows::new(bytes, block).ok_or_else(|| self.wrong_block(block))
     }
 
-    fn wrong_block(&self, block: &BlockEntry) -> ReadError {
+    /// That what a block holds means nothing, though its checksum may be right.
+    pub(crate) fn wrong_block(&self, block: &BlockEntry) -> ReadError {
         let operator = self.index.operators.get(block.place.operator);
         let family = operator.and_then(|entry| entry.families.get(block.place.family));
         let what = format!(

@@ -28,6 +28,13 @@ pub(crate) struct WrittenRef<'a> {
     pub(crate) existed: bool,
 }
 
+impl WrittenRef<'_> {
+    /// A copy with its own bytes.
+    pub(crate) fn owned(self) -> Written {
+        Written { group: self.group, key: self.key.into(), value: self.value.map(Into::into) }
+    }
+}
+
 impl Written {
     /// Of a row of which nothing is known but itself.
     pub(crate) fn borrow(&self) -> WrittenRef<'_> {

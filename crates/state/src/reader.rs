@@ -239,7 +239,7 @@ impl StateRows {
             while rows.len() < ROWS
                 && let Some(row) = merge.next().await?
             {
-                rows.push(row);
+                rows.push(row.owned());
             }
         }
         Ok(rows)

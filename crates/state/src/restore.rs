@@ -147,7 +147,7 @@ impl Restore<'_> {
                 let convert = |schema| conversions.of(schema, place);
                 let mut merge = open.merge(wanted, true, convert).await?;
                 while let Some(row) = merge.next().await? {
-                    rows.push((place, row));
+                    rows.push((place, row.owned()));
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! A snapshot need not be of the whole state. Files are merged the newest first, and an older
 //! snapshot joins only when it is not much larger than what is merged into it: so each row is
 //! written again a number of times that grows with the logarithm of the state, not with the state,
-//! and a restart reads few files.
+//! and a restart reads few files. A large changelog is as good as a snapshot: few small ones behind
+//! it are no reason to write it again.
 
 use crate::OperatorSpec;
 use crate::changelog::Heading;
@@ -19,7 +20,7 @@ use onefold_types::{Error, Generation, Result};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// An older snapshot joins a merge when it has at most so many times the bytes of what is newer.
+/// An older snapshot, or large changelog, joins a merge when it has at most so many times the bytes of what is newer.
 const RATIO: u64 = 2;
 
 /// Bytes handed to the store at a time.
@@ -33,7 +34,7 @@ const TRIES: usize = 5;
 pub struct SnapshotPolicy {
     /// When there are so many (`spark.sql.streaming.stateStore.minDeltasForSnapshot`).
     pub changelogs: usize,
-    /// Or when they have so many bytes together.
+    /// Or when they have so many bytes together. One that has so many alone counts as a snapshot.
     pub bytes: u64,
 }
 
@@ -45,10 +46,16 @@ impl Default for SnapshotPolicy {
 
 /// From which file on, oldest first, the files are to be merged now; `None`: not yet.
 pub(crate) fn due(pieces: &[Piece], policy: SnapshotPolicy) -> Option<usize> {
-    let changelogs = pieces.iter().rev().take_while(|piece| piece.is_changelog()).count();
-    let first = pieces.len() - changelogs;
-    let mut bytes: u64 = pieces.iter().skip(first).map(|piece| piece.size).sum();
-    if changelogs < 2 || (changelogs < policy.changelogs && bytes < policy.bytes) {
+    let is_small = |piece: &&Piece| piece.is_changelog() && piece.size < policy.bytes;
+    let small = pieces.iter().rev().take_while(is_small).count();
+    let newest = pieces.last().filter(|piece| piece.is_changelog())?;
+    // A large changelog is merged at once with what is not much larger than itself.
+    let first = pieces.len() - small.max(1);
+    let mut bytes = match small {
+        0 => newest.size,
+        _ => pieces.iter().skip(first).map(|piece| piece.size).sum(),
+    };
+    if small > 0 && (small < 2 || (small < policy.changelogs && bytes < policy.bytes)) {
         return None;
     }
     let mut start = first;
@@ -59,7 +66,7 @@ pub(crate) fn due(pieces: &[Piece], policy: SnapshotPolicy) -> Option<usize> {
         bytes += older.size;
         start = index;
     }
-    Some(start)
+    (start + 1 < pieces.len()).then_some(start)
 }
 
 /// A merge to carry out.
@@ -146,7 +153,7 @@ impl Job {
                     .await?;
                 let mut builder = BlockBuilder::new(place);
                 while let Some(row) = merge.next().await? {
-                    if let Some(block) = builder.add(row.group, &row.key, row.value.as_deref()) {
+                    if let Some(block) = builder.add(row.group, row.key, row.value) {
                         writer.push(block);
                         hand_over(&mut writer, out, CHUNK).await?;
                         // Batches come first.
@@ -243,6 +250,42 @@ mod tests {
         assert_eq!(due(&with(&[("snapshots", 41)]), policy), Some(1));
         assert_eq!(due(&with(&[("snapshots", 120), ("snapshots", 40)]), policy), Some(0));
         assert_eq!(due(&with(&[("snapshots", 121), ("snapshots", 40)]), policy), Some(1));
+    }
+
+    #[test]
+    fn a_large_changelog_is_not_written_again_for_few_small_ones() {
+        let policy = SnapshotPolicy { changelogs: 3, bytes: 100 };
+        let of = |sizes: &[u64]| {
+            let sizes: Vec<_> = sizes.iter().map(|size| ("changes", *size)).collect();
+            due(&pieces(&sizes), policy)
+        };
+        assert_eq!(of(&[500, 1]), None);
+        assert_eq!(of(&[500, 1, 1]), None);
+        assert_eq!(of(&[500, 1, 1, 1]), Some(1));
+        assert_eq!(of(&[150, 50, 50]), Some(0));
+        // Large ones are merged like snapshots.
+        assert_eq!(of(&[500, 400]), Some(0));
+        assert_eq!(of(&[500, 100]), None);
+        assert_eq!(of(&[500, 100, 100]), Some(1));
+        assert_eq!(of(&[500, 1, 100]), Some(1));
+    }
+
+    #[test]
+    fn large_changelogs_alone_stay_few_files() {
+        let policy = SnapshotPolicy { changelogs: 10, bytes: 100 };
+        let mut all = Vec::new();
+        let mut written = 0;
+        for _ in 0..1_000 {
+            all.extend(pieces(&[("changes", 100)]));
+            if let Some(start) = due(&all, policy) {
+                let size = all.drain(start..).map(|piece| piece.size).sum();
+                all.extend(pieces(&[("snapshots", size)]));
+                written += size;
+            }
+            assert!(all.len() < 12, "{} files", all.len());
+        }
+        // Each row is written again about as often as the state has doubled.
+        assert!(written < 100_000 * 12, "{written}");
     }
 
     #[test]

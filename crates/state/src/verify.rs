@@ -112,7 +112,8 @@ async fn read_all(store: &Arc<dyn Store>, piece: &Piece, partitions: u32) -> Res
     let open = OpenPiece::open(store, piece, partitions).await?;
     let mut window = Window::default();
     for block in &open.index.blocks {
-        open.read(block, &mut window).await?;
+        let mut rows = open.read(block, &mut window).await?;
+        while rows.step().ok_or_else(|| open.wrong_block(block))? {}
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::maps::Maps;
 use super::{Base, BaseVersion, Writes};
 use crate::budget::{MemoryBudget, Share};
 use crate::counts::{Change, Counts};
-use crate::place::{Place, Written, WrittenRef};
+use crate::place::{Place, WrittenRef};
 use crate::rows::Rows;
 use crate::{KeyGroup, OperatorSpec, RowVisitor, StateRow};
 use onefold_types::Result;
@@ -102,10 +102,10 @@ impl Base for MemoryBase {
         Ok(())
     }
 
-    fn load(&mut self, place: Place, row: Written) -> Result<()> {
-        let Some(value) = &row.value else { return Ok(()) };
+    fn load(&mut self, place: Place, row: WrittenRef<'_>) -> Result<()> {
+        let Some(value) = row.value else { return Ok(()) };
         let rows = self.maps.group_mut(place, row.group)?;
-        let old = rows.insert(&row.key, (), value)?.map(|((), length)| length);
+        let old = rows.insert(row.key, (), value)?.map(|((), length)| length);
         let change = Change::of(row.key.len(), old, Some(value.len()));
         self.counts.change_all(&[(place, row.group, change)]);
         self.loads += 1;

@@ -19,7 +19,7 @@ use super::{Base, BaseVersion, Writes};
 use crate::budget::{MemoryBudget, Share};
 use crate::counts::{Change, Counts};
 use crate::layered;
-use crate::place::{Place, Written};
+use crate::place::{Place, WrittenRef};
 use crate::state_ref::Hash;
 use crate::{KeyGroup, OperatorSpec, RowVisitor, StateRow};
 use folder::LocalFolder;
@@ -432,12 +432,12 @@ impl Base for RocksBase {
         self.make_anew()
     }
 
-    fn load(&mut self, place: Place, row: Written) -> Result<()> {
+    fn load(&mut self, place: Place, row: WrittenRef<'_>) -> Result<()> {
         let Some(value) = row.value else { return Ok(()) };
         let change = Change::of(row.key.len(), None, Some(value.len()));
         self.counts.change_all(&[(place, row.group, change)]);
         let loading = self.loading();
-        loading.put(row_key(place, row.group, &row.key), value);
+        loading.put(row_key(place, row.group, row.key), value);
         if loading.size_in_bytes() >= LOAD_BYTES { self.flush_loading() } else { Ok(()) }
     }
 

@@ -1,8 +1,11 @@
 //! Blocks of rows: sorted, sharing prefixes, compressed.
 
+use super::BlockEntry;
 use super::bytes::{Input, put_number};
 use crate::KeyGroup;
-use crate::place::{Place, Written};
+use crate::place::{Place, WrittenRef};
+use bytes::Bytes;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A block is closed when its rows take this many bytes uncompressed.
@@ -88,39 +91,95 @@ fn shared(one: &[u8], two: &[u8]) -> usize {
     length + rest.take_while(|(one, two)| one == two).count()
 }
 
-/// The rows of a block whose checksum was found right. `None` if they mean nothing all the same.
-pub(crate) fn decode_block(bytes: &[u8], raw: usize, rows: u64) -> Option<Vec<Written>> {
-    let unpacked;
-    let bytes = if bytes.len() == raw {
-        bytes
-    } else {
-        unpacked = lz4_flex::block::decompress(bytes, raw).ok()?;
-        &unpacked
-    };
-    let mut input = Input::new(bytes);
-    let mut decoded: Vec<Written> = Vec::new();
-    while !input.is_empty() {
+/// The rows of a block, one after the other, as they lie in it.
+#[derive(Debug, Default)]
+pub(crate) struct BlockRows {
+    /// Unpacked.
+    bytes: Bytes,
+    /// Where the next row is.
+    at: usize,
+    /// How many rows are to come.
+    left: u64,
+    groups: Range<u32>,
+    group: KeyGroup,
+    key: Vec<u8>,
+    /// Where the value of the row at hand is; `None` if it is removed.
+    value: Option<Range<usize>>,
+}
+
+impl BlockRows {
+    /// Of a block whose checksum was found right. `None` if it cannot be unpacked all the same.
+    pub(crate) fn new(bytes: Bytes, block: &BlockEntry) -> Option<Self> {
+        let bytes = match bytes.len() == block.raw {
+            true => bytes,
+            false => lz4_flex::block::decompress(&bytes, block.raw).ok()?.into(),
+        };
+        let groups = u32::from(block.first)..u32::from(block.last) + 1;
+        Some(BlockRows { bytes, left: block.rows, groups, ..BlockRows::default() })
+    }
+
+    /// Goes on to the next row; whether there is one. `None` if the bytes mean nothing.
+    pub(crate) fn step(&mut self) -> Option<bool> {
+        if self.left == 0 {
+            return (self.at == self.bytes.len()).then_some(false);
+        }
+        let mut input = Input::new(self.bytes.get(self.at..)?);
         let group = input.byte()?;
         let shared = input.length()?;
         let rest = input.length()?;
         let rest = input.take(rest)?;
-        let before = decoded.last().map(|row| &*row.key).unwrap_or_default();
-        let mut key = Vec::with_capacity(shared.min(before.len()) + rest.len());
-        key.extend_from_slice(before.get(..shared)?);
-        key.extend_from_slice(rest);
-        let value = match input.length()?.checked_sub(1) {
+        if shared > self.key.len() || !self.groups.contains(&u32::from(group)) {
+            return None;
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(rest);
+        self.value = match input.length()?.checked_sub(1) {
             None => None,
-            Some(length) => Some(input.take(length)?.into()),
+            Some(length) => {
+                let start = self.bytes.len() - input.left();
+                input.take(length)?;
+                Some(start..start + length)
+            }
         };
-        decoded.push(Written { group, key: key.into_boxed_slice(), value });
+        self.group = group;
+        self.at = self.bytes.len() - input.left();
+        self.left -= 1;
+        Some(true)
     }
-    (decoded.len() as u64 == rows).then_some(decoded)
+
+    /// The row at hand.
+    #[inline]
+    pub(crate) fn row(&self) -> WrittenRef<'_> {
+        let value = self.value.clone().map(|at| self.bytes.get(at).unwrap_or_default());
+        WrittenRef { group: self.group, key: &self.key, value, existed: true }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BlockBuilder, decode_block};
+    use super::{BlockBuilder, BlockRows, EncodedBlock};
+    use crate::format::BlockEntry;
     use crate::place::{Place, Written};
+
+    fn decode(block: &EncodedBlock, length: usize, rows: u64) -> Option<Vec<Written>> {
+        let entry = BlockEntry {
+            place: block.place,
+            first: block.first,
+            last: block.last,
+            rows,
+            offset: 0,
+            length: length as u64,
+            raw: block.raw,
+            checksum: 0,
+        };
+        let bytes = block.bytes[..length].to_vec().into();
+        let mut rows = BlockRows::new(bytes, &entry)?;
+        let mut decoded = Vec::new();
+        while rows.step()? {
+            decoded.push(rows.row().owned());
+        }
+        Some(decoded)
+    }
 
     #[test]
     fn rows_come_back_from_blocks_and_any_cut_of_one_is_none() {
@@ -138,17 +197,27 @@ mod tests {
         blocks.extend(builder.finish());
         assert!(builder.finish().is_none());
         assert!(blocks.len() > 2);
-        let decode = |block: &super::EncodedBlock| {
-            decode_block(&block.bytes, block.raw, block.rows).unwrap()
-        };
-        let decoded: Vec<_> = blocks.iter().flat_map(decode).collect();
+        let whole = |block: &EncodedBlock| decode(block, block.bytes.len(), block.rows).unwrap();
+        let decoded: Vec<_> = blocks.iter().flat_map(whole).collect();
         assert_eq!(decoded, rows);
         let groups: Vec<_> = blocks.iter().map(|block| (block.first, block.last)).collect();
         assert!(groups.is_sorted());
         let last = blocks.last().unwrap();
         for length in 0..last.bytes.len().min(200) {
-            assert_eq!(decode_block(&last.bytes[..length], last.raw, last.rows), None);
+            assert_eq!(decode(last, length, last.rows), None);
         }
-        assert_eq!(decode_block(&last.bytes, last.raw, last.rows + 1), None);
+        assert_eq!(decode(last, last.bytes.len(), last.rows + 1), None);
+        assert_eq!(decode(last, last.bytes.len(), last.rows - 1), None);
+    }
+
+    #[test]
+    fn a_row_of_a_group_that_the_index_does_not_name_means_nothing() {
+        let mut builder = BlockBuilder::new(Place { operator: 0, family: 0 });
+        assert!(builder.add(3, b"a", Some(b"1")).is_none());
+        assert!(builder.add(4, b"b", None).is_none());
+        let block = builder.finish().unwrap();
+        assert_eq!(decode(&block, block.bytes.len(), 2).unwrap().len(), 2);
+        let wrong = EncodedBlock { last: 3, ..block };
+        assert_eq!(decode(&wrong, wrong.bytes.len(), 2), None);
     }
 }
