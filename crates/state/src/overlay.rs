@@ -285,7 +285,7 @@ impl Overlay {
         let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
         // One group at a time, so that little is held beside the rows themselves.
         for (group, cells) in numbers.zip(groups) {
-            sorted(group, cells).into_iter().for_each(&mut each);
+            cells.sorted().filter_map(|row| written_ref(group, row)).for_each(&mut each);
         }
     }
 
@@ -299,26 +299,19 @@ impl Overlay {
         self.families.iter().flat_map(|family| &family.groups).map(Rows::len).sum()
     }
 
-    /// Gives the written rows of each group of a family, sorted, and lets go of the group then.
+    /// Gives the written rows of each group of a family, in no order, and lets go of the group then.
     pub(crate) fn give(
         &mut self,
         family: usize,
-        each: &mut dyn FnMut(Vec<WrittenRef<'_>>) -> Result<()>,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = WrittenRef<'_>>) -> Result<()>,
     ) -> Result<()> {
         let Some(family) = self.families.get_mut(family) else { return Ok(()) };
         let numbers = self.groups.clone().filter_map(|group| u8::try_from(group).ok());
         for (group, cells) in numbers.zip(family.groups.drain(..)) {
-            each(sorted(group, &cells))?;
+            each(&mut cells.iter().filter_map(|row| written_ref(group, row)))?;
         }
         Ok(())
     }
-}
-
-/// The written rows of a group by key.
-fn sorted(group: KeyGroup, cells: &Rows<Cell>) -> Vec<WrittenRef<'_>> {
-    let mut rows: Vec<_> = cells.iter().filter_map(|row| written_ref(group, row)).collect();
-    rows.sort_unstable_by_key(|row| row.key);
-    rows
 }
 
 fn written_ref<'a>(

@@ -2,7 +2,7 @@
 
 use crate::Access;
 use crate::arena::{Arena, Handle, Row, Tag};
-use crate::order::Order;
+use crate::order::{Order, sorted};
 use hashbrown::HashTable;
 use onefold_types::Result;
 use std::hash::{BuildHasher, RandomState};
@@ -148,6 +148,16 @@ impl<T: Tag> Rows<T> {
         let hashed = self.table.iter().copied().filter(move |_| sorted.is_none());
         let sorted = sorted.into_iter().flat_map(Order::iter);
         hashed.chain(sorted).filter_map(|handle| self.live(handle))
+    }
+
+    /// All of them in key order, whether the family is ordered or not.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = (&[u8], T, &[u8])> {
+        let known = self.order.as_ref().filter(|order| order.is_settled());
+        let handles = match known {
+            Some(order) => order.iter().collect(),
+            None => sorted::<T>(&self.arena, self.table.iter().copied()),
+        };
+        handles.into_iter().filter_map(|handle| self.live(handle))
     }
 
     /// Makes the order of keys known; to be called after writes and before [`Rows::range`].

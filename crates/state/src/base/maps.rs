@@ -144,7 +144,9 @@ impl<T: Tag> Work<'_, T> {
             let mut maps = groups.iter_mut();
             overlay.give(family, &mut |rows| {
                 let map = maps.next().ok_or_else(|| no_such(place))?;
-                rows.into_iter().try_for_each(|row| take(map, row))?;
+                for row in rows {
+                    take(map, row)?;
+                }
                 map.settle();
                 Ok(())
             })?;
