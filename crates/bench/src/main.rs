@@ -26,6 +26,11 @@ use std::time::Instant;
 /// What any step can fail with: a bench reports the text and stops.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// As the command has it.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const USAGE: &str = "usage: onefold-bench files|state|connect [PART …]";
 
 fn main() -> ExitCode {
