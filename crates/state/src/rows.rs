@@ -29,6 +29,14 @@ pub(crate) struct Spot {
     handle: Option<Handle>,
 }
 
+impl Spot {
+    /// The hash of the key.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
 impl<T: Tag> Rows<T> {
     pub(crate) fn new(access: Access) -> Self {
         let order = match access {
@@ -216,7 +224,7 @@ impl<T: Tag> Rows<T> {
 
 /// The hash of a key in this process.
 #[inline]
-fn hash(key: &[u8]) -> u64 {
+pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64_with_seed(key, seed())
 }
 

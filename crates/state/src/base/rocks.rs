@@ -10,6 +10,7 @@
 //! file. So the database may lag by some batches; a start catches up from their changelogs.
 
 mod below;
+mod filter;
 mod folder;
 mod keys;
 mod spill;
@@ -22,6 +23,7 @@ use crate::layered;
 use crate::place::{Place, WrittenRef};
 use crate::state_ref::Hash;
 use crate::{KeyGroup, OperatorSpec, RowVisitor, StateRow};
+use filter::Filters;
 use folder::LocalFolder;
 use keys::{META, counts_key, decode_counts, encode_counts, row_key};
 use onefold_types::{Error, Result};
@@ -75,6 +77,8 @@ pub(crate) struct RocksBase {
     counts: Counts,
     /// The counts of what the database itself has.
     below: Counts,
+    /// Which keys it may have.
+    filters: Filters,
     /// What changed since the database was written to.
     recent: Maps<Recent>,
     /// As much memory as that may take.
@@ -110,7 +114,7 @@ impl RocksBase {
         budget: &MemoryBudget,
     ) -> Result<Self> {
         let part = usize::try_from(budget.limit() / 8).unwrap_or(usize::MAX);
-        let (cache, room) = (part.clamp(8 << 20, 64 << 20), part.clamp(1 << 20, 64 << 20) as u64);
+        let (cache, room) = (part.clamp(8 << 20, 32 << 20), part.clamp(1 << 20, 64 << 20) as u64);
         let mut share = budget.share();
         share.cover(cache as u64)?;
         let options = options(cache);
@@ -125,6 +129,7 @@ impl RocksBase {
             held: None,
             counts: Counts::empty(operators),
             below: Counts::empty(operators),
+            filters: Filters::new(operators),
             recent: Maps::new(operators),
             room,
             batches: 0,
@@ -188,6 +193,7 @@ impl RocksBase {
         self.held = None;
         self.counts.clear();
         self.below.clear();
+        self.filters.clear();
         self.recent.clear();
         (self.batches, self.bytes) = (0, 0);
         self.broken.store(false, Ordering::Release);
@@ -244,11 +250,11 @@ impl RocksBase {
         self.places().into_iter().filter_map(of).collect()
     }
 
-    /// About the memory of the filters and indexes of the database's files.
-    fn filters(&self) -> u64 {
+    /// About the memory of all filters, and of the indexes of the database's files.
+    fn fixed(&self) -> u64 {
         let counts = |place: Place| self.below.family(place.operator, place.family);
         let rows = self.places().into_iter().filter_map(counts).map(|counts| counts.all().rows);
-        rows.sum::<u64>() * FILTER_BYTES
+        rows.sum::<u64>() * FILTER_BYTES + self.filters.memory()
     }
 
     /// Writes what changed, up to a version, to the database.
@@ -258,10 +264,11 @@ impl RocksBase {
         let written = if self.recent.memory() < self.room / INGEST_PART {
             spill.write(self.db()?)
         } else {
-            let path = self.folder.with_file_name("spilled.sst");
-            spill.ingest(self.db()?, &self.options, &path)
+            let folder = self.folder.parent().unwrap_or(&self.folder);
+            spill.ingest(self.db()?, &self.options, folder)
         };
         written.map_err(|error| self.fault("write", error))?;
+        self.filter_recent();
         self.recent.clear();
         (self.batches, self.bytes) = (0, 0);
         self.below = self.counts.clone();
@@ -297,10 +304,14 @@ fn options(cache: usize) -> Options {
     options.set_block_based_table_factory(&table);
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_write_buffer_size((cache / 4).min(16 << 20));
+    // What is held to make a file grows with it.
+    options.set_target_file_size_base(16 << 20);
     // Rows not yet in files are charged to the cache, so that the cache bounds both.
     let buffers =
         WriteBufferManager::new_write_buffer_manager_with_cache(cache / 2, false, shared.clone());
     options.set_write_buffer_manager(&buffers);
+    // A key that is not there is seldom looked for in the files, so that more of them cost little.
+    options.set_level_zero_file_num_compaction_trigger(8);
     options.set_max_total_wal_size(256 << 20);
     options.set_max_background_jobs(2);
     options.set_keep_log_file_num(2);
@@ -327,10 +338,12 @@ impl Base for RocksBase {
         // Those that only the database knows, with their places in `found`.
         let (mut asked, mut places) = (Vec::new(), Vec::new());
         for (index, (group, key)) in keys.iter().enumerate() {
-            found.push(match self.recent.group(place, *group)?.get(key) {
+            let rows = self.recent.group(place, *group)?;
+            let spot = rows.spot(key);
+            found.push(match rows.at(spot) {
                 Some((recent, value)) => (!recent.removed).then(|| value.into()),
                 None => {
-                    if self.has_below(place, *group) {
+                    if self.may_have_below(place, *group, spot.hash()) {
                         asked.push(row_key(place, *group, key));
                         places.push(index);
                     }
@@ -342,18 +355,22 @@ impl Base for RocksBase {
             return Ok(found);
         }
         for (index, answer) in places.into_iter().zip(self.get_below(&asked)?) {
-            if let (Some(slot), Some(value)) = (found.get_mut(index), answer) {
-                *slot = Some(value.as_ref().into());
+            match (found.get_mut(index), answer, keys.get(index)) {
+                (Some(slot), Some(value), _) => *slot = Some(value.as_ref().into()),
+                (_, None, Some((group, _))) => self.filters.missed(place, *group),
+                _ => {}
             }
         }
         Ok(found)
     }
 
     fn value_length(&self, place: Place, group: KeyGroup, key: &[u8]) -> Result<Option<usize>> {
-        if let Some((recent, value)) = self.recent.group(place, group)?.get(key) {
+        let rows = self.recent.group(place, group)?;
+        let spot = rows.spot(key);
+        if let Some((recent, value)) = rows.at(spot) {
             return Ok((!recent.removed).then_some(value.len()));
         }
-        if !self.has_below(place, group) {
+        if !self.may_have_below(place, group, spot.hash()) {
             return Ok(None);
         }
         self.length_below(place, group, key)
@@ -423,7 +440,8 @@ impl Base for RocksBase {
         if memory > self.room || (old && !self.is_below_empty()) {
             self.spill(version)?;
         }
-        self.share.set(self.cache + self.recent.memory() + self.filters());
+        self.make_filters()?;
+        self.share.set(self.cache + self.recent.memory() + self.fixed());
         self.broken.store(false, Ordering::Release);
         Ok(())
     }

@@ -210,3 +210,38 @@ async fn a_driver_that_was_thought_dead_is_in_nobodys_way() {
     close(&mut world);
     restart(&mut world).await;
 }
+
+/// What a few batches wrote, in one group, and what they asked for in vain.
+#[tokio::test]
+async fn keys_are_found_whether_a_filter_was_there_when_they_came_or_was_made_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world(folder.path()).await;
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    let puts = |numbers: std::ops::Range<u32>| -> Vec<_> {
+        numbers.map(|number| ((0, 0, 9, key(number)), Some(&b"v"[..]))).collect()
+    };
+    // The database gets its rows when it is let go, and has no filter of them afterwards.
+    world.batch(&puts(0..300)).await;
+    restart(&mut world).await;
+    let mut next = 300;
+    for turn in 0..30 {
+        {
+            // Asking in vain makes a filter; further rows are added to it as they are spilled.
+            let batch = world.state.begin(BatchId(world.state.version())).unwrap();
+            let mut state = batch.open(0, 0).unwrap();
+            let keys: Vec<Vec<u8>> = (0..next + 50).map(key).collect();
+            let asked: Vec<(u8, &[u8])> = keys.iter().map(|key| (9, &**key)).collect();
+            let found = state.get(0, &asked).unwrap();
+            let there = |(number, value): (usize, &Option<Box<[u8]>>)| {
+                assert_eq!(value.is_some(), number < next as usize, "{number} in turn {turn}");
+            };
+            found.iter().enumerate().for_each(there);
+        }
+        world.batch(&puts(next..next + 20)).await;
+        next += 20;
+        if turn % 10 == 9 {
+            restart(&mut world).await;
+        }
+    }
+    world.check();
+}

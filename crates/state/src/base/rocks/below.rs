@@ -2,7 +2,9 @@
 
 use super::RocksBase;
 use super::keys::{family_key, group_end, row_key};
+use crate::counts::Counts;
 use crate::place::Place;
+use crate::rows::hash;
 use crate::{KEY_GROUPS, KeyGroup, RowVisitor, StateRow};
 use onefold_types::{Error, Result};
 use rocksdb::{DBPinnableSlice, DEFAULT_COLUMN_FAMILY_NAME, ReadOptions};
@@ -11,8 +13,50 @@ use std::ops::{Bound, Range};
 impl RocksBase {
     /// Whether the database has rows of a group.
     pub(super) fn has_below(&self, place: Place, group: KeyGroup) -> bool {
-        let counts = self.below.family(place.operator, place.family);
-        counts.is_some_and(|counts| counts.group(group).rows > 0)
+        rows_in(&self.below, place, group) > 0
+    }
+
+    /// Whether the database may have a key of that hash.
+    #[inline]
+    pub(super) fn may_have_below(&self, place: Place, group: KeyGroup, hash: u64) -> bool {
+        self.has_below(place, group) && self.filters.may_have(place, group, hash)
+    }
+
+    /// Adds to the filters what was written to the database. `below` is what it had before.
+    pub(super) fn filter_recent(&mut self) {
+        let mut hashes = Vec::new();
+        for (place, group, rows) in self.recent.iter() {
+            let anew = rows_in(&self.below, place, group) == 0;
+            if !self.filters.wants(place, group, anew) {
+                continue;
+            }
+            hashes.clear();
+            let new = rows.iter().filter(|(_, recent, _)| !recent.removed && !recent.below);
+            hashes.extend(new.map(|(key, _, _)| hash(key)));
+            self.filters.add(place, group, &hashes, (rows_in(&self.counts, place, group), anew));
+        }
+    }
+
+    /// Reads the keys of groups for which filters pay that have none.
+    pub(super) fn make_filters(&mut self) -> Result<()> {
+        for place in self.places() {
+            let pays = |group: &KeyGroup| {
+                let rows = rows_in(&self.below, place, *group);
+                self.filters.pays(place, *group, rows)
+            };
+            let wanted: Vec<KeyGroup> = (0..=KeyGroup::MAX).filter(pays).collect();
+            for group in wanted {
+                let rows = rows_in(&self.below, place, group);
+                let mut hashes = Vec::with_capacity(usize::try_from(rows).unwrap_or(0));
+                let groups = u32::from(group)..u32::from(group) + 1;
+                self.for_each_below(place, groups, &mut |_, key, _| {
+                    hashes.push(hash(key));
+                    Ok(())
+                })?;
+                self.filters.add(place, group, &hashes, (rows, true));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the database has no rows at all.
@@ -111,6 +155,14 @@ impl RocksBase {
     ) -> Result<Option<usize>> {
         let found = self.db()?.get_pinned(row_key(place, group, key));
         let found = found.map_err(|error| self.read_fault(error))?;
+        if found.is_none() {
+            self.filters.missed(place, group);
+        }
         Ok(found.map(|value| value.len()))
     }
+}
+
+fn rows_in(counts: &Counts, place: Place, group: KeyGroup) -> u64 {
+    let family = counts.family(place.operator, place.family);
+    family.map_or(0, |family| family.group(group).rows)
 }

@@ -7,7 +7,10 @@ use crate::place::WrittenRef;
 use crate::rows::Rows;
 use onefold_types::Result;
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A file is full with so many bytes of keys and values: what is held to make one grows with it.
+const FILE_BYTES: usize = 16 << 20;
 
 /// A row that the database does not have like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +62,7 @@ impl Spill<'_> {
     ) -> Result<(), E> {
         self.before.iter().try_for_each(|(key, value)| each(key, Some(value)))?;
         for (place, group, rows) in self.rows.iter() {
-            let mut sorted: Vec<_> = rows.iter().collect();
-            sorted.sort_unstable_by_key(|(key, _, _)| *key);
-            for (key, recent, value) in sorted {
+            for (key, recent, value) in rows.sorted() {
                 let value = (!recent.removed).then_some(value);
                 if value.is_some() || recent.below {
                     each(&row_key(place, group, key), value)?;
@@ -84,22 +85,45 @@ impl Spill<'_> {
         db.write(batch)
     }
 
-    /// Writes many rows, as one file that the database takes as its own: whole or not at all.
+    /// Writes many rows, as files that the database takes as its own: all of them or none. They are
+    /// made in `folder`.
     pub(super) fn ingest(
         &self,
         db: &DB,
         options: &Options,
-        path: &Path,
+        folder: &Path,
     ) -> Result<(), rocksdb::Error> {
-        let mut file = SstFileWriter::create(options);
-        file.open(path)?;
-        self.each(|key, value| match value {
-            Some(value) => file.put(key, value),
-            None => file.delete(key),
+        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut open: Option<SstFileWriter<'_>> = None;
+        let mut bytes = 0;
+        self.each(|key, value| {
+            if bytes >= FILE_BYTES
+                && let Some(mut full) = open.take()
+            {
+                full.finish()?;
+            }
+            let file = match &mut open {
+                Some(file) => file,
+                None => {
+                    let path = folder.join(format!("spilled-{}.sst", paths.len()));
+                    let file = SstFileWriter::create(options);
+                    file.open(&path)?;
+                    paths.push(path);
+                    bytes = 0;
+                    open.insert(file)
+                }
+            };
+            bytes += key.len() + value.map_or(0, <[u8]>::len);
+            match value {
+                Some(value) => file.put(key, value),
+                None => file.delete(key),
+            }
         })?;
-        file.finish()?;
+        if let Some(mut last) = open {
+            last.finish()?;
+        }
         let mut how = IngestExternalFileOptions::default();
         how.set_move_files(true);
-        db.ingest_external_file_opts(&how, vec![path])
+        db.ingest_external_file_opts(&how, paths)
     }
 }
