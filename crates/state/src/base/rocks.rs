@@ -54,6 +54,9 @@ const FILTER_BYTES: u64 = 2;
 /// What takes at least this part of its room is written as a file of its own.
 const INGEST_PART: u64 = 4;
 
+/// So many files that may overlap are merged into such that do not.
+const LEVEL_ZERO: i32 = 32;
+
 /// What the database says of itself.
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
@@ -310,8 +313,11 @@ fn options(cache: usize) -> Options {
     let buffers =
         WriteBufferManager::new_write_buffer_manager_with_cache(cache / 2, false, shared.clone());
     options.set_write_buffer_manager(&buffers);
-    // A key that is not there is seldom looked for in the files, so that more of them cost little.
-    options.set_level_zero_file_num_compaction_trigger(8);
+    // A key that is not there is seldom looked for in the files, and those of one spill do not
+    // overlap, so that many of them cost little.
+    options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO);
+    options.set_level_zero_slowdown_writes_trigger(2 * LEVEL_ZERO);
+    options.set_level_zero_stop_writes_trigger(3 * LEVEL_ZERO);
     options.set_max_total_wal_size(256 << 20);
     options.set_max_background_jobs(2);
     options.set_keep_log_file_num(2);
