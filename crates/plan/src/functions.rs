@@ -9,20 +9,33 @@
 mod aggregates;
 mod arithmetic;
 mod average;
+mod calendar;
 pub(crate) mod cast;
 mod clock;
+mod collected;
 mod concat;
 mod dates;
 mod datetime;
+mod decimal_division;
 mod extremes;
 pub(crate) mod floats;
+pub(crate) mod generators;
+pub(crate) mod higher_order;
 pub(crate) mod json;
+mod lists;
+mod maps;
+mod murmur;
+mod numerals;
 mod operators;
 mod pattern;
+mod patterns;
+mod raising;
+mod sequence;
 mod simple;
 mod strings;
 mod sum;
 mod timestamp_text;
+mod typed;
 pub(crate) mod window;
 pub(crate) mod zone;
 pub(crate) mod zoned_times;
@@ -57,6 +70,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }
+    for function in collected::functions() {
+        state.register_udaf(function).map_err(failure::planning)?;
+    }
     for function in extremes::functions() {
         state.register_udaf(function).map_err(failure::planning)?;
     }
@@ -65,6 +81,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     floats::register(&mut *state)?;
     dates::register(&mut *state)?;
     state.add_analyzer_rule(Arc::new(SparkMeaning));
+    for function in higher_order::functions() {
+        state.register_higher_order_function(function).map_err(failure::planning)?;
+    }
     Ok(())
 }
 
@@ -86,7 +105,12 @@ pub fn civil_times(columns: &[ArrayRef], zone: &str) -> Result<Vec<ArrayRef>> {
 }
 
 /// Spark's name and DataFusion's for the same function.
-const ALIASES: [(&str, &str); 14] = [
+const ALIASES: [(&str, &str); 19] = [
+    ("charindex", "locate"),
+    ("date_diff", "datediff"),
+    ("to_timestamp_ltz", "to_timestamp"),
+    ("timestampadd", "timestampadd"),
+    ("try_url_decode", "try_url_decode"),
     ("regexp", "regexp_like"),
     ("rlike", "regexp_like"),
     ("ucase", "upper"),
@@ -116,8 +140,18 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.push(concat::function());
     functions.extend(datetime::functions());
     functions.extend(zoned_times::functions());
+    functions.extend(decimal_division::functions());
     functions.extend(strings::functions());
+    functions.extend(generators::functions());
     functions.extend(json::functions());
+    functions.extend(calendar::functions());
+    functions.extend(lists::functions());
+    functions.extend(maps::functions());
+    functions.extend(murmur::functions());
+    functions.extend(numerals::functions());
+    functions.extend(patterns::functions());
+    functions.extend(raising::functions());
+    functions.extend(sequence::functions());
     functions.extend(window::functions());
     let mut by_name = HashMap::new();
     for function in functions {

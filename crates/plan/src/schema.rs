@@ -15,6 +15,7 @@ use onefold_types::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub(crate) use text::short_name;
 pub use text::{schema_ddl, schema_json, type_name};
 
 /// Longest schema text, in bytes.

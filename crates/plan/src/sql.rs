@@ -11,12 +11,16 @@ mod aggregate;
 pub(crate) mod aliases;
 mod catalog;
 mod dialect;
+mod forms;
 mod frames;
+pub(crate) mod generate;
 mod literals;
 mod naming;
+mod project;
 mod resolve;
 mod rewrite;
 mod scope;
+mod table_functions;
 pub(crate) mod text;
 pub(crate) mod watermark_clause;
 mod window_names;
@@ -36,9 +40,10 @@ use datafusion::sql::sqlparser::ast;
 use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
 
-pub use aggregate::aggregate;
+pub use aggregate::{aggregate, aggregate_sets};
 pub(crate) use catalog::{Tables, object_name, relations};
 pub use frames::{group_by, order_by, sort};
+pub use project::project;
 pub(crate) use resolve::nothing;
 pub use text::SQL_BYTES_MAX;
 
@@ -184,7 +189,7 @@ pub(crate) fn plan(
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let plan =
         planner.sql_statement_to_plan(ast::Statement::Query(query)).map_err(failure::planning)?;
-    show_named(plan).and_then(sort_floats).map_err(failure::planning)
+    show_named(plan).and_then(generate::spread).and_then(sort_floats).map_err(failure::planning)
 }
 
 /// Sorts floats as Spark does: NaN after all numbers, zeros as equal.

@@ -13,7 +13,8 @@ use crate::failure::{Failure, Outcome};
 use crate::types::ddl_of;
 use crate::{stack, text_depth};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CastKind, DataType as SqlType, Expr, Ident, ObjectName, SelectItem,
+    AccessExpr, CastKind, DataType as SqlType, Expr, Ident, LambdaFunction,
+    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, SelectItem,
     SelectItemQualifiedWildcardKind, Subscript, WildcardAdditionalOptions,
 };
 use spark_connect_proto::expression::cast::{CastToType, EvalMode};
@@ -58,7 +59,10 @@ impl<'a> Translator<'a> {
                 let expr = self.child(alias.expr.as_deref(), "alias.expr")?;
                 match alias.name.as_slice() {
                     [name] => SelectItem::ExprWithAlias { expr, alias: quoted(name) },
-                    _ => return Err(Failure::unsupported("an alias of several names")),
+                    names => SelectItem::ExprWithAliases {
+                        expr,
+                        aliases: names.iter().map(|name| quoted(name)).collect(),
+                    },
                 }
             }
             ExprType::ExpressionString(text) => {
@@ -131,8 +135,11 @@ impl<'a> Translator<'a> {
             ExprType::NamedArgumentExpression(argument) => {
                 self.child(argument.value.as_deref(), "named argument")
             }
-            ExprType::LambdaFunction(_) | ExprType::UnresolvedNamedLambdaVariable(_) => {
-                Err(Failure::unsupported("a lambda function"))
+            ExprType::LambdaFunction(lambda) => self.lambda(lambda),
+            ExprType::UnresolvedNamedLambdaVariable(variable) => {
+                let mut parts = variable.name_parts.iter();
+                let first = parts.next().ok_or_else(|| Failure::missing("name_parts"))?;
+                Ok(parts.fold(Expr::Identifier(quoted(first)), |root, part| access(&root, part)))
             }
             ExprType::CommonInlineUserDefinedFunction(function) => self.inline(function),
             ExprType::SubqueryExpression(_) => Err(Failure::unsupported("a subquery in a column")),
@@ -171,8 +178,33 @@ impl<'a> Translator<'a> {
             arguments.push(self.expression(argument)?);
         }
         let session = self.columns.session();
+        if crate::functions::aggregates(function) {
+            if names.iter().any(Option::is_some) {
+                return Err(Failure::unsupported("an aggregate with arguments by name"));
+            }
+            let known = crate::functions::inline_aggregate(session, function)?;
+            let fields = arguments.into_iter().enumerate();
+            let fields = fields.flat_map(|(at, value)| [literal::text(&format!("_{at}")), value]);
+            let rows = call("array_agg", vec![call("named_struct", fields.collect())]);
+            return Ok(call::named_call(quoted(&known), vec![rows]));
+        }
         let known = crate::functions::inline(session, function, names)?;
         Ok(call::named_call(quoted(&known), arguments))
+    }
+
+    /// `(x, y) -> body`. Its variables are found by name in the body.
+    fn lambda(&mut self, lambda: &expression::LambdaFunction) -> Outcome<Expr> {
+        let body = self.child(lambda.function.as_deref(), "lambda.function")?;
+        let parameter = |variable: &expression::UnresolvedNamedLambdaVariable| {
+            let name = variable.name_parts.first().ok_or_else(|| Failure::missing("name_parts"))?;
+            Ok(LambdaFunctionParameter { name: quoted(name), data_type: None })
+        };
+        let parameters = lambda.arguments.iter().map(parameter).collect::<Outcome<Vec<_>>>()?;
+        Ok(Expr::Lambda(LambdaFunction {
+            params: OneOrManyWithParens::Many(parameters),
+            body: Box::new(body),
+            syntax: LambdaSyntax::Arrow,
+        }))
     }
 
     fn cast(&mut self, cast: &Cast) -> Outcome<Expr> {
@@ -182,7 +214,9 @@ impl<'a> Translator<'a> {
             CastToType::TypeStr(text) => text.clone(),
         };
         // Checked here, so that the error names the type and not the expression.
-        onefold_plan::schema::parse_type(&to)?;
+        let known = onefold_plan::schema::parse_type(&to)?;
+        // Spark's own name of the type, unless that would lose a length.
+        let to = if to.contains('(') { to } else { onefold_plan::schema::type_name(&known) };
         let kind = match cast.eval_mode() {
             EvalMode::Try => CastKind::TryCast,
             _ => CastKind::Cast,

@@ -4,6 +4,7 @@
 //! (`google.rpc.ErrorInfo`), and asks for the rest with `FetchErrorDetails`.
 
 mod analysis;
+mod classes;
 mod server;
 
 pub(crate) use server::{CLONE_CLOSED, CLONE_EXISTS, CLONE_FORMAT};
@@ -246,6 +247,9 @@ impl Failure {
             return Failure::new(&[PYTHON, SPARK, "java.lang.Exception"], text)
                 .class("PYTHON_EXCEPTION", "38000");
         }
+        if let Some(failure) = Failure::known(&text) {
+            return failure;
+        }
         let lower = text.to_lowercase();
         if lower.contains("divide by zero") || lower.contains("division by zero") {
             return Failure::new(
@@ -263,6 +267,12 @@ impl Failure {
             ErrorKind::Invalid => Failure::new(&[RUNTIME, "java.lang.RuntimeException"], text),
             _ => Failure::new(&[SPARK, "java.lang.Exception"], text),
         }
+    }
+
+    /// A failure whose text names its error class, or means one.
+    fn known(text: &str) -> Option<Self> {
+        let (known, text) = classes::of(text)?;
+        Some(Failure::new(known.classes, text).class(known.name, known.sql_state))
     }
 
     /// What the error says.
@@ -350,15 +360,8 @@ impl From<Error> for Failure {
             return Failure::new(&[PARSE, ANALYSIS, "java.lang.Exception"], text)
                 .class("PARSE_SYNTAX_ERROR", "42601");
         }
-        let lower = text.to_lowercase();
-        if lower.contains("there is no table or view") || lower.contains("no table named") {
-            return Failure::analysis(text).class("TABLE_OR_VIEW_NOT_FOUND", "42P01");
-        }
-        if lower.contains("there is no column") || lower.contains("no field named") {
-            return Failure::analysis(text).class("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703");
-        }
-        if lower.contains("is ambiguous") || lower.contains("ambiguous reference") {
-            return Failure::analysis(text).class("AMBIGUOUS_REFERENCE", "42704");
+        if let Some(failure) = Failure::known(&text) {
+            return failure;
         }
         if text.contains("of a watermark should not be negative") {
             return Failure::invalid(text);

@@ -6,6 +6,7 @@ use crate::python::function::eval;
 use crate::python::{PythonFunction, Shape, scalar};
 use datafusion::execution::FunctionRegistry;
 use spark_connect_proto::CommonInlineUserDefinedFunction;
+use spark_connect_proto::common_inline_user_defined_function::Function;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -19,6 +20,20 @@ pub(crate) fn inline(
     let function = PythonFunction::of(session, message)?;
     check(&function)?;
     known(session, function, Shape::Values { names })
+}
+
+/// Whether a function that came with an expression aggregates the rows of a group.
+pub(crate) fn aggregates(message: &CommonInlineUserDefinedFunction) -> bool {
+    let Some(Function::PythonUdf(udf)) = &message.function else { return false };
+    [eval::GROUPED_AGGREGATE_PANDAS, eval::GROUPED_AGGREGATE_ARROW].contains(&udf.eval_type)
+}
+
+/// Makes such a function known: the name under which it takes a list of rows of arguments.
+pub(crate) fn inline_aggregate(
+    session: &ClientSession,
+    message: &CommonInlineUserDefinedFunction,
+) -> Outcome<String> {
+    known(session, PythonFunction::of(session, message)?, Shape::Aggregates)
 }
 
 /// The same for a function of whole rows.

@@ -9,6 +9,7 @@ mod python;
 mod read;
 mod sets;
 mod state;
+mod statistics;
 
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};
@@ -177,6 +178,15 @@ impl<'a> Planner<'a> {
             RelType::MapPartitions(map) => self.map_partitions(map),
             RelType::ApplyInPandasWithState(apply) => self.apply_with_state(apply),
             RelType::GroupMap(map) => self.group_map(map),
+            RelType::CoGroupMap(map) => self.cogroup_map(map),
+            RelType::Describe(describe) => self.describe(describe),
+            RelType::Summary(summary) => self.summary(summary),
+            RelType::Cov(cov) => self.covariance(cov),
+            RelType::Corr(corr) => self.correlation(corr),
+            RelType::ApproxQuantile(wanted) => self.quantiles(wanted),
+            RelType::Crosstab(wanted) => self.crosstab(wanted),
+            RelType::FreqItems(wanted) => self.frequent_items(wanted),
+            RelType::SampleBy(sample) => self.sample_by(sample),
             RelType::Catalog(catalog) => crate::catalog::answer(self.session, catalog),
             other => Err(Failure::unsupported(format!("the relation {}", name_of(other)))),
         }
@@ -268,7 +278,6 @@ pub(crate) fn table_reference(text: &str) -> Outcome<TableReference> {
 /// What a relation that is not there is called in Spark.
 fn name_of(relation: &RelType) -> &'static str {
     match relation {
-        RelType::CoGroupMap(_) => "cogroup",
         RelType::CommonInlineUserDefinedTableFunction(_) => "a user-defined table function",
         RelType::CommonInlineUserDefinedDataSource(_) => "a Python data source",
         RelType::AsOfJoin(_) => "an as-of join",
@@ -279,14 +288,6 @@ fn name_of(relation: &RelType) -> &'static str {
         RelType::RelationChanges(_) => "a change feed",
         RelType::NearestByJoin(_) => "a nearest-by join",
         RelType::Zip(_) => "zip",
-        RelType::Summary(_) => "summary",
-        RelType::Crosstab(_) => "crosstab",
-        RelType::Describe(_) => "describe",
-        RelType::Cov(_) => "cov",
-        RelType::Corr(_) => "corr",
-        RelType::ApproxQuantile(_) => "approxQuantile",
-        RelType::FreqItems(_) => "freqItems",
-        RelType::SampleBy(_) => "sampleBy",
         RelType::MlRelation(_) => "machine learning",
         _ => "of an extension",
     }

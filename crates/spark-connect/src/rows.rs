@@ -2,7 +2,7 @@
 
 use crate::arrow_stream;
 use crate::failure::{Failure, Outcome};
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::ipc::writer::StreamWriter;
@@ -61,17 +61,49 @@ pub(crate) fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Outcome<Re
         .iter()
         .zip(schema.fields())
         .map(|(column, field)| {
-            if column.data_type() == field.data_type() {
-                Ok(Arc::clone(column))
+            let column = if column.data_type() == field.data_type() {
+                Arc::clone(column)
             } else {
-                cast(column, field.data_type())
-            }
+                cast(column, field.data_type())?
+            };
+            null_below(column)
         })
         .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     columns
         .and_then(|columns| RecordBatch::try_new_with_options(nullable(schema), columns, &options))
         .map_err(|error| internal("rows do not take the types of Spark's clients", error))
+}
+
+/// Where a struct is NULL its fields are, too: Arrow leaves open what is in them, and the engine
+/// reads them without a look at the struct.
+fn null_below(column: ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
+    let Some(rows) = column.as_struct_opt() else { return Ok(column) };
+    let fields = rows.fields().clone();
+    let children = rows.columns().iter().map(|child| {
+        let child = match rows.nulls() {
+            Some(nulls) if nulls.null_count() > 0 => {
+                let hidden = arrow::array::BooleanArray::new(!nulls.inner(), None);
+                arrow::compute::nullif(child, &hidden)?
+            }
+            _ => Arc::clone(child),
+        };
+        null_below(child)
+    });
+    let children = children.collect::<Result<Vec<_>, _>>()?;
+    let fields: Fields = fields
+        .iter()
+        .zip(&children)
+        .map(|(field, child)| {
+            let nullable = field.is_nullable() || child.null_count() > 0;
+            field.as_ref().clone().with_nullable(nullable)
+        })
+        .collect();
+    if &fields == rows.fields() {
+        let rows = arrow::array::StructArray::try_new(fields, children, rows.nulls().cloned())?;
+        return Ok(Arc::new(rows));
+    }
+    Ok(column)
 }
 
 /// Columns may hold NULL whatever was planned: the client only looks at the values.

@@ -16,13 +16,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// DataFusion's name and Spark's for the same aggregate.
-const ALIASES: [(&str, &[&str]); 8] = [
+const ALIASES: [(&str, &[&str]); 7] = [
     ("first_value", &["first"]),
     ("last_value", &["last"]),
     ("bool_or", &["any", "some"]),
     ("bool_and", &["every"]),
     ("approx_distinct", &["approx_count_distinct"]),
-    ("approx_percentile_cont", &["percentile_approx", "approx_percentile"]),
     ("stddev", &["std"]),
     ("var", &["variance"]),
 ];

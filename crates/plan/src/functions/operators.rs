@@ -1,5 +1,6 @@
 //! Spark's meaning of operators.
 
+use super::decimal_division::digits;
 use super::own;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -94,6 +95,13 @@ fn planned(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> 
                 && (!right_type.is_decimal() || left_type.is_floating()) =>
         {
             call("spark_divide", vec![double(left, left_type)?, double(right, right_type)?])
+        }
+        BinaryOperator::Divide
+            if (left_type.is_decimal() || right_type.is_decimal())
+                && digits(left_type).is_some()
+                && digits(right_type).is_some() =>
+        {
+            call("spark_decimal_divide", vec![left, right])
         }
         BinaryOperator::MyIntegerDivide if number(left_type) && number(right_type) => {
             let exact = whole(left_type) && whole(right_type);

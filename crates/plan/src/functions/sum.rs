@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 use datafusion::physical_expr::NullState;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(super) fn function() -> Arc<AggregateUDF> {
@@ -141,6 +142,19 @@ impl AggregateUDFImpl for Sum {
         with_type!(data_type, own().create_groups_accumulator(args), totals)
     }
 
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let data_type = args.return_field.data_type().clone();
+        macro_rules! sliding {
+            ($type:ty) => {
+                Ok(Box::new(Sliding::<$type> {
+                    held: VecDeque::new(),
+                    data_type: data_type.clone(),
+                }))
+            };
+        }
+        with_type!(data_type, own().create_sliding_accumulator(args), sliding)
+    }
+
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
     }
@@ -212,6 +226,52 @@ impl<T: Summed> Accumulator for Total<T> {
 
     fn size(&self) -> usize {
         size_of_val(self)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+}
+
+/// The sum of a window of rows that moves. It is added up anew each time: what a value took away
+/// from a float or an overflow cannot be given back.
+#[derive(Debug)]
+struct Sliding<T: Summed> {
+    held: VecDeque<Option<T::Native>>,
+    data_type: DataType,
+}
+
+impl<T: Summed> Accumulator for Sliding<T> {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        self.held.extend(values::<T>(arrays)?.iter());
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let gone = values::<T>(arrays)?.len().min(self.held.len());
+        self.held.drain(..gone);
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut total = Total::<T> { total: None, data_type: self.data_type.clone() };
+        for value in self.held.iter().flatten() {
+            let sum = total.total.unwrap_or_default().add_checked(*value);
+            total.total = Some(sum.map_err(|_| overflow(&self.data_type))?);
+        }
+        total.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.held.capacity() * size_of::<Option<T::Native>>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

@@ -46,6 +46,30 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
+/// The name of a type as Spark's `simpleString` and `typeof` write it: `struct<a:int>`.
+pub(crate) fn short_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => format!("array<{}>", short_name(item.data_type())),
+        DataType::Map(entries, _) => match map_parts(entries) {
+            Some((key, value)) => {
+                format!("map<{},{}>", short_name(key.data_type()), short_name(value.data_type()))
+            }
+            None => data_type.to_string(),
+        },
+        DataType::Struct(fields) => {
+            let field = |field: &std::sync::Arc<Field>| {
+                format!("{}:{}", field.name(), short_name(field.data_type()))
+            };
+            format!("struct<{}>", fields.iter().map(field).collect::<Vec<_>>().join(","))
+        }
+        other => type_name(other).to_lowercase(),
+    }
+}
+
 /// A type without parts: its name in DDL and in JSON.
 fn simple_name(data_type: &DataType) -> Option<(String, String)> {
     let (ddl, json) = match data_type {

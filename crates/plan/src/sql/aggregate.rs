@@ -5,7 +5,7 @@ use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::utils::find_aggregate_exprs;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_types::{Error, Result};
 
 /// Groups by expressions and computes results, which may be any expressions over aggregates and
@@ -14,8 +14,28 @@ use onefold_types::{Error, Result};
 /// # Errors
 /// Invalid, when a result uses a column that is neither grouped by nor aggregated.
 pub fn aggregate(input: LogicalPlan, groups: Vec<Expr>, results: Vec<Expr>) -> Result<LogicalPlan> {
+    one_window(&groups)?;
+    let keys: Vec<Expr> = groups.iter().map(|group| group.clone().unalias()).collect();
+    aggregated(input, groups, keys, results).map_err(failure::planning)
+}
+
+/// The same over several sets of groups (`ROLLUP`, `CUBE`, `GROUPING SETS`) at once.
+///
+/// # Errors
+/// As [`aggregate`].
+pub fn aggregate_sets(
+    input: LogicalPlan,
+    groups: Vec<Expr>,
+    sets: Expr,
+    results: Vec<Expr>,
+) -> Result<LogicalPlan> {
+    one_window(&groups)?;
+    aggregated(input, groups, vec![sets], results).map_err(failure::planning)
+}
+
+fn one_window(groups: &[Expr]) -> Result<()> {
     let mut windows = 0;
-    for group in &groups {
+    for group in groups {
         let found = group.exists(|part| Ok(is_window(part))).map_err(failure::planning)?;
         windows += usize::from(found);
     }
@@ -25,7 +45,7 @@ pub fn aggregate(input: LogicalPlan, groups: Vec<Expr>, results: Vec<Expr>) -> R
              rows, therefore they are currently not supported",
         ));
     }
-    aggregated(input, groups, results).map_err(failure::planning)
+    Ok(())
 }
 
 fn is_window(expr: &Expr) -> bool {
@@ -35,13 +55,19 @@ fn is_window(expr: &Expr) -> bool {
 fn aggregated(
     input: LogicalPlan,
     groups: Vec<Expr>,
+    keys: Vec<Expr>,
     results: Vec<Expr>,
 ) -> PlanResult<LogicalPlan> {
-    let keys: Vec<Expr> = groups.iter().map(|group| group.clone().unalias()).collect();
     let aggregates = find_aggregate_exprs(results.iter());
-    let known: Vec<Expr> = keys.iter().chain(&aggregates).cloned().collect();
+    let distinct = match keys.as_slice() {
+        [Expr::GroupingSet(sets)] => sets.distinct_expr().into_iter().cloned().collect(),
+        plain => plain.to_vec(),
+    };
+    let known: Vec<Expr> = distinct.iter().chain(&aggregates).cloned().collect();
     let plan = LogicalPlanBuilder::from(input).aggregate(keys, aggregates)?.build()?;
-    let columns: Vec<Column> = plan.schema().columns();
+    // Which of the sets a row belongs to is a column of its own.
+    let mut columns: Vec<Column> = plan.schema().columns();
+    columns.retain(|column| column.name != Aggregate::INTERNAL_GROUPING_ID);
     let column_of = |expr: &Expr| {
         let place = known.iter().position(|known| known == expr)?;
         columns.get(place).cloned().map(Expr::Column)

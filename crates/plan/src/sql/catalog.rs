@@ -1,15 +1,21 @@
 //! The tables and functions that DataFusion's planner sees.
 
+use super::table_functions::NUMBERS;
 use crate::failure;
 use crate::functions;
 use arrow::datatypes::DataType;
+use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
-use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::ParserOptions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart};
 use onefold_types::Result;
@@ -146,6 +152,26 @@ impl ContextProvider for Catalog<'_> {
             Some(table) => Ok(Arc::clone(table)),
             None => Err(DataFusionError::Plan(format!("there is no table or view `{key}`"))),
         }
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        arguments: Vec<Expr>,
+    ) -> PlanResult<Arc<dyn TableSource>> {
+        let known = (name.trim_matches('`') == NUMBERS).then_some("range");
+        let function = known.and_then(|known| self.state.table_functions().get(known));
+        let function = function
+            .ok_or_else(|| DataFusionError::Plan(format!("there is no table function `{name}`")))?;
+        // `-1` is a call until it is computed.
+        let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+        let arguments = arguments
+            .into_iter()
+            .map(|argument| simplifier.simplify(argument))
+            .collect::<PlanResult<Vec<Expr>>>()?;
+        let arguments = TableFunctionArgs::new(&arguments, self.state);
+        let table = function.create_table_provider_with_args(arguments)?;
+        Ok(provider_as_source(table))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {

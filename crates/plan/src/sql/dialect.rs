@@ -48,11 +48,19 @@ impl Dialect for Spark {
         true
     }
 
+    fn supports_select_item_multi_column_alias(&self) -> bool {
+        true
+    }
+
     fn supports_select_wildcard_except(&self) -> bool {
         true
     }
 
     fn supports_struct_literal(&self) -> bool {
+        true
+    }
+
+    fn supports_bitwise_shift_operators(&self) -> bool {
         true
     }
 

@@ -1,7 +1,10 @@
 //! Spark's names for columns without an alias.
 
+mod windows;
+
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+    BinaryOperator, CaseWhen, CastKind, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, UnaryOperator, Value, WindowType,
 };
 
 /// The name as Spark makes it: `(a + 1)`, `upper(name)`, `CAST(a AS STRING)`; close to Spark's for
@@ -20,17 +23,64 @@ pub(super) fn name_of(expr: &Expr) -> String {
             other => other.to_string(),
         },
         Expr::BinaryOp { left, op, right } => {
-            let op = op.to_string();
-            let op = if op == "==" { "=" } else { op.as_str() };
-            format!("({} {op} {})", inner_name(left), inner_name(right))
+            let (left, right) = (inner_name(left), inner_name(right));
+            match op {
+                BinaryOperator::StringConcat => format!("concat({left}, {right})"),
+                BinaryOperator::Eq => format!("({left} = {right})"),
+                BinaryOperator::MyIntegerDivide => format!("({left} div {right})"),
+                op => format!("({left} {op} {right})"),
+            }
         }
         Expr::UnaryOp { op: UnaryOperator::Not | UnaryOperator::BangNot, expr } => {
             format!("(NOT {})", inner_name(expr))
         }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => format!("~{}", inner_name(expr)),
         Expr::UnaryOp { op, expr } => match expr.as_ref() {
             Expr::Value(_) => format!("{op}{}", inner_name(expr)),
             _ => format!("({op} {})", inner_name(expr)),
         },
+        // A column keeps its name.
+        Expr::Cast { expr, .. }
+            if matches!(**expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) =>
+        {
+            name_of(expr)
+        }
+        // A literal with its type, and no cast that somebody wrote: `1.5D`.
+        Expr::Cast { kind: CastKind::DoubleColon, expr, .. } if is_literal(expr) => name_of(expr),
+        Expr::Cast { kind: CastKind::TryCast, expr, data_type, .. } => {
+            format!("TRY_CAST({} AS {data_type})", inner_name(expr))
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            format!("({} <=> {})", inner_name(left), inner_name(right))
+        }
+        Expr::InList { expr, list, negated } => {
+            let list: Vec<String> = list.iter().map(inner_name).collect();
+            let within = format!("({} IN ({}))", inner_name(expr), list.join(", "));
+            if *negated { format!("(NOT {within})") } else { within }
+        }
+        Expr::Like { negated, expr, pattern, .. } => {
+            let like = format!("{} LIKE {}", inner_name(expr), inner_name(pattern));
+            if *negated { format!("(NOT {like})") } else { like }
+        }
+        Expr::ILike { negated, expr, pattern, .. } => {
+            let like = format!("ilike({}, {})", inner_name(expr), inner_name(pattern));
+            if *negated { format!("(NOT {like})") } else { like }
+        }
+        Expr::RLike { negated, expr, pattern, .. } => {
+            let like = format!("RLIKE({}, {})", inner_name(expr), inner_name(pattern));
+            if *negated { format!("(NOT {like})") } else { like }
+        }
+        Expr::Between { expr, negated, low, high } => {
+            let value = inner_name(expr);
+            let (low, high) = (inner_name(low), inner_name(high));
+            match negated {
+                false => format!("between({value}, {low}, {high})"),
+                true => format!("(NOT between({value}, {low}, {high}))"),
+            }
+        }
+        Expr::Case { operand, conditions, else_result, .. } => {
+            case_name(operand.as_deref(), conditions, else_result.as_deref())
+        }
         Expr::Cast { expr, data_type, .. } => {
             format!("CAST({} AS {data_type})", inner_name(expr))
         }
@@ -49,17 +99,7 @@ pub(super) fn name_of(expr: &Expr) -> String {
                 "window" | "session_window" => return name,
                 _ => {}
             }
-            match &function.args {
-                FunctionArguments::List(list) => {
-                    let arguments: Vec<String> = list.args.iter().map(argument_name).collect();
-                    match arguments.as_slice() {
-                        // What Spark makes of it.
-                        [all] if all == "*" && name == "count" => "count(1)".to_owned(),
-                        _ => format!("{name}({})", arguments.join(", ")),
-                    }
-                }
-                _ => format!("{name}()"),
-            }
+            function_name(function, &name)
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
             let chain: String = access_chain.iter().map(ToString::to_string).collect();
@@ -69,9 +109,72 @@ pub(super) fn name_of(expr: &Expr) -> String {
     }
 }
 
+fn function_name(function: &Function, name: &str) -> String {
+    let (distinct, mut arguments) = match &function.args {
+        FunctionArguments::List(list) => (
+            list.duplicate_treatment == Some(DuplicateTreatment::Distinct),
+            list.args.iter().map(argument_name).collect::<Vec<_>>(),
+        ),
+        _ => (false, Vec::new()),
+    };
+    if name == "count" && arguments == ["*"] {
+        arguments = vec!["1".to_owned()];
+    }
+    let spec = match &function.over {
+        Some(WindowType::WindowSpec(spec)) => Some(spec),
+        _ => None,
+    };
+    let shifted = spec.and_then(|_| windows::shifted(name, &mut arguments));
+    let shown = match name {
+        "pi" | "e" | "rank" | "dense_rank" | "percent_rank" => name.to_uppercase(),
+        other => other.to_owned(),
+    };
+    let distinct = if distinct { "DISTINCT " } else { "" };
+    let arguments = arguments.join(", ");
+    let call = match name {
+        "if" => format!("(IF({arguments}))"),
+        _ => format!("{shown}({distinct}{arguments})"),
+    };
+    let over = spec.map(|spec| windows::over(name, spec)).unwrap_or_default();
+    match shifted {
+        Some(frame) => call + &windows::with_frame(&over, &frame),
+        None => call + &over,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(**expr, Expr::Value(_)),
+        _ => false,
+    }
+}
+
+fn case_name(operand: Option<&Expr>, conditions: &[CaseWhen], otherwise: Option<&Expr>) -> String {
+    let mut name = "CASE".to_owned();
+    for when in conditions {
+        let condition = match operand {
+            Some(operand) => {
+                format!("({} = {})", inner_name(operand), inner_name(&when.condition))
+            }
+            None => inner_name(&when.condition),
+        };
+        name.push_str(&format!(" WHEN {condition} THEN {}", inner_name(&when.result)));
+    }
+    if let Some(otherwise) = otherwise {
+        name.push_str(&format!(" ELSE {}", inner_name(otherwise)));
+    }
+    name + " END"
+}
+
 /// Inside an expression a path keeps its parts.
 fn inner_name(expr: &Expr) -> String {
     match expr {
+        Expr::Cast { kind: CastKind::Cast, expr, data_type, .. }
+            if matches!(**expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) =>
+        {
+            format!("CAST({} AS {data_type})", inner_name(expr))
+        }
         Expr::CompoundIdentifier(names) => {
             names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join(".")
         }

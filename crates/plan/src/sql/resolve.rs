@@ -5,17 +5,19 @@
 //! tables with hidden columns are written out. Items without an alias get Spark's name.
 
 use super::catalog::{Tables, object_name};
+use super::generate::AND;
 use super::naming::name_of;
 use super::rewrite;
 use super::scope::{
     Column, Relation, Scope, aliased, columns_of, exact, excluded, ident, relations_of, same,
 };
+use super::table_functions;
 use super::text::TABLES_MAX;
 use super::window_names;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
-    Expr, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SetExpr, TableFactor, Values, VisitMut, VisitorMut,
+    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut, VisitorMut,
 };
 use onefold_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -94,7 +96,10 @@ impl Names<'_> {
         match body {
             SetExpr::Select(select) => self.select(select, parent, ctes),
             SetExpr::Query(query) => Ok((self.query(query, parent, ctes)?, Vec::new())),
-            SetExpr::SetOperation { left, right, .. } => {
+            SetExpr::SetOperation { left, right, op, .. } => {
+                if *op == SetOperator::Minus {
+                    *op = SetOperator::Except;
+                }
                 let (columns, _) = self.body(left, parent, ctes)?;
                 self.body(right, parent, ctes)?;
                 Ok((columns, Vec::new()))
@@ -208,7 +213,13 @@ impl Names<'_> {
                     .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
                     .collect())
             }
-            SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => {
+            SelectItem::ExprWithAliases { expr, aliases } => {
+                let names: Vec<&str> = aliases.iter().map(|name| name.value.as_str()).collect();
+                let alias = ident(&names.join(&AND.to_string()));
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                self.item(item, scope, ctes)
+            }
+            SelectItem::QualifiedWildcard(..) => {
                 Err(Error::invalid(format!("`{item}` is not supported")))
             }
         }
@@ -235,6 +246,15 @@ impl Names<'_> {
         ctes: &Ctes,
     ) -> Result<Vec<Relation>> {
         match factor {
+            TableFactor::Table { name, args: Some(_), .. }
+                if object_name(name) == table_functions::NUMBERS =>
+            {
+                Ok(vec![Relation { name: None, columns: vec![Column::named("value")] }])
+            }
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                *factor = table_functions::table(&object_name(name), alias.as_ref(), &args.args)?;
+                self.relation(factor, before, ctes)
+            }
             TableFactor::Table { name, alias, args: None, .. } => {
                 let key = object_name(name);
                 let columns = ctes
@@ -299,7 +319,7 @@ impl Names<'_> {
 
     /// Resolves all expressions of a piece of syntax in one scope.
     fn walk<T: VisitMut>(&self, part: &mut T, scope: &Scope<'_>, ctes: &Ctes) -> Result<()> {
-        let mut walk = Walk { names: self, scope, ctes, held: Vec::new() };
+        let mut walk = Walk { names: self, scope, ctes, held: Vec::new(), parameters: Vec::new() };
         match part.visit(&mut walk) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
@@ -333,6 +353,16 @@ struct Walk<'a> {
     ctes: &'a Ctes,
     /// Subqueries that are resolved already and stay out of this walk.
     held: Vec<Query>,
+    /// The parameters of the lambdas around, the innermost last.
+    parameters: Vec<Vec<String>>,
+}
+
+impl Walk<'_> {
+    /// The parameter of a lambda that a name means: those that are nearer go before columns.
+    fn parameter(&self, name: &Ident) -> Option<Ident> {
+        let mut names = self.parameters.iter().rev().flatten();
+        names.find(|known| same(known, &name.value)).map(|known| exact(known, name))
+    }
 }
 
 impl VisitorMut for Walk<'_> {
@@ -358,14 +388,29 @@ impl VisitorMut for Walk<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         rewrite::field_access(expr);
         match expr {
-            Expr::Identifier(name) => self.scope.fix_identifier(name),
-            Expr::CompoundIdentifier(path) => self.scope.fix_path(path),
+            Expr::Lambda(lambda) => {
+                let names = lambda.params.iter().map(|parameter| parameter.name.value.clone());
+                self.parameters.push(names.collect());
+            }
+            Expr::Identifier(name) => match self.parameter(name) {
+                Some(parameter) => *name = parameter,
+                None => self.scope.fix_identifier(name),
+            },
+            Expr::CompoundIdentifier(path) => {
+                match path.first().and_then(|first| self.parameter(first)) {
+                    Some(root) => *expr = rewrite::fields_of(root, path.get(1..).unwrap_or(&[])),
+                    None => self.scope.fix_path(path),
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if matches!(expr, Expr::Lambda(_)) {
+            self.parameters.pop();
+        }
         match rewrite::expression(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),

@@ -1,5 +1,7 @@
 //! Spark's expressions in the forms that DataFusion's planner takes.
 
+use super::forms;
+use crate::functions::higher_order;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType,
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
@@ -64,6 +66,18 @@ pub(super) fn field_access(expr: &mut Expr) {
     }
 }
 
+/// `root.a.b`, where the root is no column.
+pub(super) fn fields_of(root: Ident, path: &[Ident]) -> Expr {
+    let access_chain = path
+        .iter()
+        .map(|name| {
+            let index = Expr::Value(Value::SingleQuotedString(name.value.clone()).into());
+            AccessExpr::Subscript(Subscript::Index { index })
+        })
+        .collect();
+    Expr::CompoundFieldAccess { root: Box::new(Expr::Identifier(root)), access_chain }
+}
+
 /// Rewrites one node whose children are done.
 pub(super) fn expression(expr: &mut Expr) -> Result<()> {
     match expr {
@@ -87,6 +101,11 @@ pub(super) fn expression(expr: &mut Expr) -> Result<()> {
             }
             _ => Ok(()),
         },
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: value } => {
+            int(value);
+            *expr = call("bitwise_not", vec![(**value).clone()]);
+            Ok(())
+        }
         Expr::UnaryOp { op, .. } if *op == UnaryOperator::BangNot => {
             *op = UnaryOperator::Not;
             Ok(())
@@ -108,7 +127,10 @@ pub(super) fn expression(expr: &mut Expr) -> Result<()> {
             Ok(())
         }
         Expr::Function(_) => function(expr),
-        Expr::Lambda(_) => Err(Error::invalid("lambda functions (`x -> …`) are not supported yet")),
+        Expr::Lambda(lambda) => {
+            int(&mut lambda.body);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -156,13 +178,36 @@ fn rounded(name: &str, expr: Box<Expr>, field: CeilFloorKind) -> Expr {
     }
 }
 
+fn plain(argument: &FunctionArg) -> bool {
+    matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)))
+}
+
+fn plain_argument(argument: &FunctionArg) -> Option<Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    }
+}
+
 fn function(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_lowercase();
     let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let lambda = |argument: &FunctionArg| {
+        matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(_))))
+    };
+    if list.args.iter().any(lambda) {
+        for argument in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+                int(argument);
+            }
+        }
+        let known = higher_order::known_as(name.trim_matches('`'))
+            .ok_or_else(|| Error::invalid(format!("`{name}` takes no function (`x -> …`)")))?;
+        function.name = ObjectName::from(vec![Ident::new(known)]);
+        return Ok(());
+    }
     match name.as_str() {
-        "explode" => function.name = ObjectName::from(vec![Ident::new("unnest")]),
-        "explode_outer" => function.name = ObjectName::from(vec![Ident::new("unnest_outer")]),
         "isnull" | "isnotnull" => {
             if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() {
                 let argument = Box::new(argument.clone());
@@ -172,7 +217,12 @@ fn function(expr: &mut Expr) -> Result<()> {
                 };
             }
         }
-        "first" | "last" | "first_value" | "last_value" | "any_value" if list.args.len() == 2 => {
+        "first" | "last" | "first_value" | "last_value" | "any_value" => {
+            // Over a window of rows the planner looks for these by one name only.
+            if function.over.is_some() {
+                let known = if name.starts_with("last") { "last_value" } else { "first_value" };
+                function.name = ObjectName::from(vec![Ident::new(known)]);
+            }
             if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ignore)))) =
                 list.args.get(1)
                 && let Value::Boolean(ignore) = ignore.value
@@ -186,8 +236,16 @@ fn function(expr: &mut Expr) -> Result<()> {
             }
         }
         "struct" => name_fields(function),
-        // How exact it is (the third argument) is DataFusion's own choice.
-        "percentile_approx" | "approx_percentile" => list.args.truncate(2),
+        "nullifzero" | "zeroifnull" | "equal_null" | "between" | "e" | "replace" | "decode"
+        | "try_mod" | "try_remainder" | "dateadd" | "date_add" | "datediff" | "date_diff"
+        | "timestampadd" | "timestampdiff" | "timestamp_add" | "timestamp_diff" | "grouping_id"
+            if list.args.iter().all(plain) =>
+        {
+            let arguments: Vec<Expr> = list.args.iter().filter_map(plain_argument).collect();
+            if let Some(other) = forms::other(&name, arguments) {
+                *expr = other;
+            }
+        }
         "count_if" => {
             if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(condition))] = list.args.as_slice() {
                 let one = Expr::Value(Value::Number("1".to_owned(), false).into());
@@ -267,11 +325,11 @@ fn int(expr: &mut Expr) {
     *expr = cast("cast", std::mem::replace(expr, placeholder), "INT");
 }
 
-fn cast(function: &str, expr: Expr, to: &str) -> Expr {
+pub(super) fn cast(function: &str, expr: Expr, to: &str) -> Expr {
     call(function, vec![expr, Expr::Value(Value::SingleQuotedString(to.to_owned()).into())])
 }
 
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments
         .into_iter()
         .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))

@@ -10,6 +10,7 @@
 )]
 
 mod expressions;
+mod functions;
 mod hidden;
 mod memory;
 mod pipelines;

@@ -5,7 +5,8 @@ use crate::failure::{Failure, Outcome};
 use crate::types::ddl_of;
 use chrono::{DateTime, Days, NaiveDate};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, Expr, Ident, ObjectName, UnaryOperator, Value,
+    CastKind, DataType as SqlType, Expr, Ident, ObjectName, TimezoneInfo, TypedString,
+    UnaryOperator, Value,
 };
 use spark_connect_proto::expression::Literal;
 use spark_connect_proto::expression::literal::LiteralType;
@@ -28,10 +29,30 @@ fn number(value: i128) -> Expr {
     digits
 }
 
-/// `CAST(value AS TYPE)`.
+/// `DATE 'text'`.
+fn dated(data_type: SqlType, text: String) -> Expr {
+    let value = Value::SingleQuotedString(text).into();
+    Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
+}
+
+/// An interval of days to seconds, in its parts.
+fn day_time(micros: i64) -> Expr {
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let part = |value: i64| typed(number(i128::from(value)), "INT");
+    let seconds_only = (seconds % 60) as f64 + rest as f64 / 1e6;
+    let arguments = vec![
+        part(seconds / 86_400),
+        part(seconds / 3_600 % 24),
+        part(seconds / 60 % 60),
+        typed(text(&format!("{seconds_only:?}")), "DOUBLE"),
+    ];
+    call("make_dt_interval", arguments)
+}
+
+/// A literal with its type: `value::TYPE`, which has the name of the value alone.
 pub(crate) fn typed(value: Expr, to: &str) -> Expr {
     Expr::Cast {
-        kind: CastKind::Cast,
+        kind: CastKind::DoubleColon,
         expr: Box::new(value),
         data_type: SqlType::Custom(ObjectName::from(vec![Ident::new(to)]), Vec::new()),
         array: false,
@@ -70,8 +91,8 @@ fn literal_at(literal: &Literal, depth: usize) -> Outcome<Expr> {
             Ok(_) => typed(number(i128::from(*value)), "BIGINT"),
             Err(_) => number(i128::from(*value)),
         },
-        LiteralType::Float(value) => typed(text(&value.to_string()), "FLOAT"),
-        LiteralType::Double(value) => typed(text(&value.to_string()), "DOUBLE"),
+        LiteralType::Float(value) => typed(text(&format!("{value:?}")), "FLOAT"),
+        LiteralType::Double(value) => typed(text(&format!("{value:?}")), "DOUBLE"),
         LiteralType::Decimal(decimal) => {
             let digits = decimal.value.trim_start_matches('-').len();
             let scale = decimal.value.split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -85,12 +106,12 @@ fn literal_at(literal: &Literal, depth: usize) -> Outcome<Expr> {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
             Expr::Value(Value::HexStringLiteral(hex).into())
         }
-        LiteralType::Date(days) => typed(text(&date_text(*days)?), "DATE"),
+        LiteralType::Date(days) => dated(SqlType::Date, date_text(*days)?),
         LiteralType::Timestamp(micros) => {
-            typed(text(&format!("{}Z", time_text(*micros)?)), "TIMESTAMP")
+            dated(SqlType::Timestamp(None, TimezoneInfo::None), format!("{}Z", time_text(*micros)?))
         }
         LiteralType::TimestampNtz(micros) => typed(text(&time_text(*micros)?), "TIMESTAMP_NTZ"),
-        LiteralType::DayTimeInterval(micros) => interval(&day_time_text(*micros))?,
+        LiteralType::DayTimeInterval(micros) => day_time(*micros),
         LiteralType::YearMonthInterval(months) => interval(&format!("{months} MONTH"))?,
         LiteralType::CalendarInterval(parts) => interval(&format!(
             "{} MONTH {} DAY {}",
@@ -175,6 +196,9 @@ fn date_text(days: i32) -> Outcome<String> {
 
 fn time_text(micros: i64) -> Outcome<String> {
     DateTime::from_timestamp_micros(micros)
-        .map(|time| time.format("%Y-%m-%d %H:%M:%S%.6f").to_string())
+        .map(|time| {
+            let text = time.format("%Y-%m-%d %H:%M:%S%.6f").to_string();
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        })
         .ok_or_else(|| Failure::invalid(format!("{micros} µs since 1970 is no time")))
 }

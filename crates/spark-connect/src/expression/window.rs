@@ -68,12 +68,12 @@ impl Translator<'_> {
             Boundary::CurrentRow(_) => WindowFrameBound::CurrentRow,
             Boundary::Unbounded(_) if lower => WindowFrameBound::Preceding(None),
             Boundary::Unbounded(_) => WindowFrameBound::Following(None),
-            Boundary::Value(value) => match self.expression(value)? {
-                // Rows before are negative, rows behind positive.
+            // Rows before are negative, rows behind positive.
+            Boundary::Value(value) => match *unwrapped(self.expression(value)?) {
                 Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
                     WindowFrameBound::Preceding(Some(unwrapped(*expr)))
                 }
-                other => WindowFrameBound::Following(Some(unwrapped(other))),
+                other => WindowFrameBound::Following(Some(Box::new(other))),
             },
         })
     }

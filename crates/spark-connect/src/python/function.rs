@@ -14,17 +14,21 @@ pub(crate) mod eval {
     pub(crate) const ROW_BY_ROW: i32 = 101;
     pub(crate) const PANDAS: i32 = 200;
     pub(crate) const GROUPED_PANDAS: i32 = 201;
+    pub(crate) const GROUPED_AGGREGATE_PANDAS: i32 = 202;
     pub(crate) const PANDAS_ITERATOR: i32 = 204;
     pub(crate) const MAP_IN_PANDAS: i32 = 205;
+    pub(crate) const COGROUPED_PANDAS: i32 = 206;
     pub(crate) const MAP_IN_ARROW: i32 = 207;
     pub(crate) const GROUPED_WITH_STATE: i32 = 208;
     pub(crate) const GROUPED_ARROW: i32 = 209;
+    pub(crate) const COGROUPED_ARROW: i32 = 210;
     pub(crate) const STATE_PANDAS: i32 = 211;
     pub(crate) const STATE_PANDAS_INITIAL: i32 = 212;
     pub(crate) const STATE_ROWS: i32 = 213;
     pub(crate) const STATE_ROWS_INITIAL: i32 = 214;
     pub(crate) const ARROW: i32 = 250;
     pub(crate) const ARROW_ITERATOR: i32 = 251;
+    pub(crate) const GROUPED_AGGREGATE_ARROW: i32 = 252;
 }
 
 /// Settings of the session that workers ask for.

@@ -1,5 +1,7 @@
 //! A Python function as a function of the planner.
 
+mod grouped;
+
 use super::function::{PythonFunction, eval};
 use super::pool::PythonPool;
 use super::task::{Task, aside};
@@ -40,6 +42,13 @@ pub(crate) enum Shape {
     /// The same for each group, which is a list of rows: the function's only argument.
     Groups {
         /// How many columns at the beginning of a group's rows are its key.
+        keys: usize,
+    },
+    /// A value for each group, which is a list of rows of arguments.
+    Aggregates,
+    /// Any number of rows for each pair of groups, which are two lists of rows.
+    Cogroups {
+        /// How many columns at the beginning of the rows of either group are its key.
         keys: usize,
     },
 }
@@ -96,7 +105,7 @@ impl ScalarUDFImpl for PythonUdf {
 
     fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
         Ok(match &self.shape {
-            Shape::Values { .. } => self.function.output.clone(),
+            Shape::Values { .. } | Shape::Aggregates => self.function.output.clone(),
             _ => {
                 DataType::List(Arc::new(Field::new("element", self.function.output.clone(), true)))
             }
@@ -124,6 +133,8 @@ impl PythonUdf {
             Shape::Values { names } => self.values(columns, names, rows),
             Shape::Rows { names } => self.rows(columns, names, rows),
             Shape::Groups { keys } => self.groups(columns, *keys, rows),
+            Shape::Aggregates => self.aggregates(columns, rows),
+            Shape::Cogroups { keys } => self.cogroups(columns, *keys, rows),
         }
     }
 

@@ -51,23 +51,7 @@ impl Planner<'_> {
         set: Expr,
         results: Vec<Expr>,
     ) -> Outcome<LogicalPlan> {
-        let aggregated =
-            built(LogicalPlanBuilder::from(input).aggregate(vec![set], unaliased(&results)))?;
-        let columns: Vec<Expr> = groups
-            .iter()
-            .chain(&results)
-            .map(|item| {
-                let name = item.schema_name().to_string();
-                let inner = item.clone().unalias();
-                let field = inner.schema_name().to_string();
-                let own = match &inner {
-                    Expr::Column(column) => Expr::Column(column.clone()),
-                    _ => Expr::Column(datafusion::common::Column::from_name(field)),
-                };
-                own.alias(name)
-            })
-            .collect();
-        built(LogicalPlanBuilder::from(aggregated).project(columns))
+        Ok(onefold_plan::sql::aggregate_sets(input, groups, set, results)?)
     }
 
     /// One column for each value of the pivot column and each aggregate.

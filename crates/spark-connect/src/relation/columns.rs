@@ -55,7 +55,7 @@ impl Planner<'_> {
             None => LogicalPlanBuilder::empty(true).build()?,
         };
         let items = self.items(input.schema(), &project.expressions)?;
-        built(LogicalPlanBuilder::from(input).project(items))
+        Ok(onefold_plan::sql::project(input, items)?)
     }
 
     pub(super) fn renamed_in_order(&mut self, to: &ToDf) -> Outcome<LogicalPlan> {
@@ -124,7 +124,7 @@ impl Planner<'_> {
             }
         }
         columns.extend(added.into_iter().filter_map(|(_, expr)| expr));
-        built(LogicalPlanBuilder::from(input).project(columns))
+        Ok(onefold_plan::sql::project(input, columns)?)
     }
 
     pub(super) fn drop_columns(&mut self, drop: &Drop) -> Outcome<LogicalPlan> {

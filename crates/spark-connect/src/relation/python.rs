@@ -12,16 +12,32 @@ use crate::python::function::eval;
 use crate::python::groups::{StatefulFunction, state_schema};
 use crate::python::{PythonFunction, Shape};
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, UnnestOptions};
+use datafusion::common::{Column, JoinType, UnnestOptions};
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions_aggregate::expr_fn::array_agg;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit};
 use onefold_plan::stream::{self, GroupFunction, GroupTimeout, GroupsOptions};
-use spark_connect_proto::{ApplyInPandasWithState, GroupMap, MapPartitions};
+use spark_connect_proto::{ApplyInPandasWithState, CoGroupMap, GroupMap, MapPartitions};
 use std::sync::Arc;
 
 /// The column of lists. No user can name it without backquotes.
 const LISTS: &str = "#rows";
+
+/// A row for each group: its key, and all its rows with their key in front as a list.
+fn in_groups(input: LogicalPlan, keys: Vec<Expr>, name: &str) -> Outcome<LogicalPlan> {
+    let mut parts = Vec::new();
+    for (place, key) in keys.iter().enumerate() {
+        parts.push(lit(format!("#key{place}")));
+        parts.push(key.clone().unalias());
+    }
+    for (qualifier, field) in input.schema().iter() {
+        parts.push(lit(field.name().as_str()));
+        parts.push(super::columns::column(qualifier, field));
+    }
+    let rows = array_agg(named_struct(parts)).alias(name);
+    let groups: Vec<Expr> = keys.into_iter().map(Expr::unalias).collect();
+    built(LogicalPlanBuilder::from(input).aggregate(groups, vec![rows]))
+}
 
 impl Planner<'_> {
     pub(super) fn map_partitions(&mut self, map: &MapPartitions) -> Outcome<LogicalPlan> {
@@ -50,20 +66,49 @@ impl Planner<'_> {
             return Err(Failure::unsupported("applyInPandas over a stream"));
         }
         let keys = self.items(input.schema(), &map.grouping_expressions)?;
-        let mut parts = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
-            parts.push(lit(format!("#key{place}")));
-            parts.push(key.clone().unalias());
-        }
-        for (qualifier, field) in input.schema().iter() {
-            parts.push(lit(field.name().as_str()));
-            parts.push(super::columns::column(qualifier, field));
-        }
-        let rows = array_agg(named_struct(parts)).alias("#group");
-        let groups: Vec<Expr> = keys.iter().map(|key| key.clone().unalias()).collect();
-        let grouped = built(LogicalPlanBuilder::from(input).aggregate(groups, vec![rows]))?;
+        let count = keys.len();
+        let grouped = in_groups(input, keys, "#group")?;
         let group = vec![Expr::Column(Column::from_name("#group"))];
-        self.listed(grouped, function, Shape::Groups { keys: keys.len() }, group)
+        self.listed(grouped, function, Shape::Groups { keys: count }, group)
+    }
+
+    /// Groups of two frames in pairs, by their keys; one of a pair may have no rows.
+    pub(super) fn cogroup_map(&mut self, map: &CoGroupMap) -> Outcome<LogicalPlan> {
+        let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
+        let function = PythonFunction::of(self.session, function)?;
+        if ![eval::COGROUPED_PANDAS, eval::COGROUPED_ARROW].contains(&function.eval_type) {
+            return Err(Failure::unsupported("this kind of function over pairs of groups"));
+        }
+        let left = stream::shown(self.input(map.input.as_deref())?)?;
+        let right = stream::shown(self.input(map.other.as_deref())?)?;
+        if stream::is_streaming(&left) || stream::is_streaming(&right) {
+            return Err(Failure::unsupported("cogroup over a stream"));
+        }
+        let left_keys = self.items(left.schema(), &map.input_grouping_expressions)?;
+        let right_keys = self.items(right.schema(), &map.other_grouping_expressions)?;
+        let count = left_keys.len();
+        if count != right_keys.len() {
+            return Err(Failure::analysis("the groups of a cogroup have different keys"));
+        }
+        let side = |plan, keys, group| -> Outcome<LogicalPlan> {
+            let grouped = in_groups(plan, keys, group)?;
+            let columns = grouped.schema().columns().into_iter().enumerate();
+            let columns = columns.map(|(place, column)| {
+                let name = if place < count { format!("{group}{place}") } else { group.to_owned() };
+                Expr::Column(column).alias(name)
+            });
+            built(LogicalPlanBuilder::from(grouped).project(columns.collect::<Vec<_>>()))
+        };
+        let (left, right) = (side(left, left_keys, "#left")?, side(right, right_keys, "#right")?);
+        let column = |name: String| Expr::Column(Column::from_name(name));
+        let same = (0..count).map(|place| {
+            let (one, other) = (column(format!("#left{place}")), column(format!("#right{place}")));
+            binary_expr(one, Operator::IsNotDistinctFrom, other)
+        });
+        let same: Vec<Expr> = same.collect();
+        let joined = built(LogicalPlanBuilder::from(left).join_on(right, JoinType::Full, same))?;
+        let pair = vec![column("#left".to_owned()), column("#right".to_owned())];
+        self.listed(joined, function, Shape::Cogroups { keys: count }, pair)
     }
 
     pub(super) fn apply_with_state(

@@ -1,0 +1,68 @@
+//! Projections outside a SQL text: what `select(…)` means.
+
+use super::generate;
+use crate::failure;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result as PlanResult;
+use datafusion::logical_expr::utils::find_window_exprs;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use onefold_types::Result;
+use std::collections::HashSet;
+
+/// Computes items over the rows of a plan: plain expressions, functions over windows of rows, and
+/// at most one function that makes several rows of one. Two columns may have one name.
+///
+/// # Errors
+/// Invalid, when an item does not fit the columns.
+pub fn project(input: LogicalPlan, items: Vec<Expr>) -> Result<LogicalPlan> {
+    projected(input, items).map_err(failure::planning)
+}
+
+fn projected(input: LogicalPlan, items: Vec<Expr>) -> PlanResult<LogicalPlan> {
+    let windows = find_window_exprs(items.iter());
+    let (input, items) = if windows.is_empty() {
+        (input, items)
+    } else {
+        let items: PlanResult<Vec<Expr>> =
+            items.into_iter().map(|item| with_windows_named(item, &windows)).collect();
+        (LogicalPlanBuilder::window_plan(input, windows)?, items?)
+    };
+    let plan = LogicalPlanBuilder::from(input).project(told_apart(items))?.build()?;
+    generate::spread(plan)
+}
+
+/// The item with columns in place of functions over windows, which are computed below.
+fn with_windows_named(item: Expr, windows: &[Expr]) -> PlanResult<Expr> {
+    let name = item.schema_name().to_string();
+    let replaced = item.transform_down(|part| {
+        if !windows.contains(&part) {
+            return Ok(Transformed::no(part));
+        }
+        let column =
+            Expr::Column(datafusion::common::Column::from_name(part.schema_name().to_string()));
+        Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+    })?;
+    Ok(match (replaced.transformed, replaced.data) {
+        (true, expr @ Expr::Alias(_)) => expr,
+        (true, expr) => expr.alias(name),
+        (false, expr) => expr,
+    })
+}
+
+/// A later column of a name that is taken gets a qualifier of its own: a schema may have the name
+/// twice then, and whoever asks for it hears that it is ambiguous.
+fn told_apart(items: Vec<Expr>) -> Vec<Expr> {
+    let mut seen = HashSet::new();
+    let mut again = 0_usize;
+    items
+        .into_iter()
+        .map(|item| {
+            let (qualifier, name) = item.qualified_name();
+            if seen.insert((qualifier, name.clone())) {
+                return item;
+            }
+            again += 1;
+            item.unalias().alias_qualified(Some(format!("#again{again}")), name)
+        })
+        .collect()
+}
