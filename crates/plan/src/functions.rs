@@ -22,9 +22,11 @@ pub(crate) mod floats;
 pub(crate) mod generators;
 pub(crate) mod higher_order;
 pub(crate) mod json;
+mod list_facts;
 mod lists;
 mod maps;
 mod murmur;
+mod nested_text;
 mod numerals;
 mod operators;
 mod pattern;
@@ -105,7 +107,7 @@ pub fn civil_times(columns: &[ArrayRef], zone: &str) -> Result<Vec<ArrayRef>> {
 }
 
 /// Spark's name and DataFusion's for the same function.
-const ALIASES: [(&str, &str); 19] = [
+const ALIASES: [(&str, &str); 18] = [
     ("charindex", "locate"),
     ("date_diff", "datediff"),
     ("to_timestamp_ltz", "to_timestamp"),
@@ -120,7 +122,6 @@ const ALIASES: [(&str, &str); 19] = [
     ("sign", "signum"),
     ("power", "pow"),
     ("ifnull", "nvl"),
-    ("array_size", "array_length"),
     ("named_struct", "named_struct"),
     ("len", "length"),
     ("sha", "sha1"),
@@ -145,6 +146,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(generators::functions());
     functions.extend(json::functions());
     functions.extend(calendar::functions());
+    functions.extend(list_facts::functions());
     functions.extend(lists::functions());
     functions.extend(maps::functions());
     functions.extend(murmur::functions());

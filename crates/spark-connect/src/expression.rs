@@ -12,8 +12,9 @@ mod window;
 use crate::failure::{Failure, Outcome};
 use crate::types::ddl_of;
 use crate::{stack, text_depth};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CastKind, DataType as SqlType, Expr, Ident, LambdaFunction,
+    AccessExpr, CaseWhen, CastKind, DataType as SqlType, Expr, Ident, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, SelectItem,
     SelectItemQualifiedWildcardKind, Subscript, WildcardAdditionalOptions,
 };
@@ -126,9 +127,7 @@ impl<'a> Translator<'a> {
                 })
             }
             ExprType::UpdateFields(update) => self.update(update),
-            ExprType::UnresolvedStar(_) => Ok(Expr::Wildcard(
-                datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
-            )),
+            ExprType::UnresolvedStar(_) => Ok(Expr::Wildcard(AttachedToken::empty())),
             ExprType::UnresolvedRegex(regex) => {
                 Ok(Expr::Identifier(quoted(regex.col_name.trim_matches('`'))))
             }
@@ -263,7 +262,16 @@ impl<'a> Translator<'a> {
             arguments.push(literal::text(&update.field_name));
             arguments.push(value);
         }
-        Ok(call("named_struct", arguments))
+        Ok(Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen {
+                condition: Expr::IsNotNull(Box::new(root)),
+                result: call("named_struct", arguments),
+            }],
+            else_result: None,
+        })
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn html_string(
     }
     text.push_str("</table>\n");
     if table.more {
-        let _ = writeln!(text, "{}", only_top(wanted));
+        text.push_str(&only_top(wanted));
     }
     one_text("html_string", text)
 }
@@ -119,7 +119,7 @@ fn cut(text: &str, truncate: usize) -> String {
 
 /// A value as Spark's cast to text writes it.
 fn cell(array: &dyn Array, row: usize) -> Outcome<String> {
-    if array.is_null(row) {
+    if array.is_null(row) || array.data_type() == &DataType::Null {
         return Ok("NULL".to_owned());
     }
     let wrong = |error: arrow::error::ArrowError| Failure::invalid(error.to_string());
@@ -242,7 +242,7 @@ fn horizontal(table: &Table, truncate: usize, wanted: usize) -> String {
     }
     let _ = writeln!(text, "{line}");
     if table.more {
-        let _ = writeln!(text, "{}", only_top(wanted));
+        text.push_str(&only_top(wanted));
     }
     text
 }
@@ -291,7 +291,7 @@ mod tests {
             more: true,
         };
         let wanted = "+---+----+\n| id|name|\n+---+----+\n|  1|   é|\n+---+----+\n\
-                      only showing top 1 row\n";
+                      only showing top 1 row";
         assert_eq!(horizontal(&table, 20, 1), wanted);
     }
 

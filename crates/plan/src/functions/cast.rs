@@ -3,13 +3,15 @@
 //! Where Arrow's cast means the same, the optimiser gets a plain cast ([`Cast::simplify`]), which
 //! it understands; else the value goes through the kernels here.
 
+use super::nested_text::{is_nested, nested_text};
 use super::timestamp_text::{date_text, parse_date, parse_timestamp, timestamp_text};
 use super::zone::Zone;
 use crate::schema::{parse_type, type_name};
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, StringArray,
-    TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, ListArray,
+    StringArray, TimestampMicrosecondArray,
 };
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Date32Type, Field, FieldRef, Float64Type, Int64Type, TimeUnit,
@@ -137,6 +139,7 @@ fn castable(from: &DataType, to: &DataType) -> bool {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     };
     match (from, to) {
+        (from, to) if is_nested(from) && text(to) => true,
         (DataType::Date32 | DataType::Boolean, DataType::Boolean | DataType::Date32) => from == to,
         (DataType::Date32, number) if number.is_numeric() => false,
         (number, DataType::Date32) if number.is_numeric() => false,
@@ -161,6 +164,11 @@ pub(super) fn cast_array(
         }
         _ => Arc::clone(array),
     };
+    if let (Some(list), DataType::List(element)) = (source.as_list_opt::<i32>(), to)
+        && list.values().data_type() != element.data_type()
+    {
+        return cast_elements(list, element, lenient, zone);
+    }
     let result = convert(&source, to, zone)?;
     if !lenient && result.null_count() > source.null_count() {
         return Err(misfit(&source, &result, to));
@@ -168,10 +176,32 @@ pub(super) fn cast_array(
     Ok(result)
 }
 
+/// The cast of each element of lists.
+fn cast_elements(
+    list: &ListArray,
+    element: &FieldRef,
+    lenient: bool,
+    zone: &Zone,
+) -> Result<ArrayRef> {
+    let (first, last) = match (list.value_offsets().first(), list.value_offsets().last()) {
+        (Some(first), Some(last)) => (*first, *last),
+        _ => (0, 0),
+    };
+    let values = list.values().slice(first as usize, (last - first) as usize);
+    let values = cast_array(&values, element.data_type(), lenient, zone)?;
+    let offsets: Vec<i32> = list.value_offsets().iter().map(|offset| offset - first).collect();
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    let field = Arc::new(element.as_ref().clone().with_nullable(true));
+    let list = ListArray::try_new(field, offsets, values, list.nulls().cloned())?;
+    let to = DataType::List(Arc::clone(element));
+    Ok(arrow::compute::cast(&list, &to)?)
+}
+
 /// The cast with NULL for each value that does not fit.
 fn convert(array: &ArrayRef, to: &DataType, session: &Zone) -> Result<ArrayRef> {
     let done: ArrayRef = match (array.data_type(), to) {
         (DataType::Utf8, DataType::Utf8) => Arc::clone(array),
+        (from, DataType::Utf8) if is_nested(from) => nested_text(array, session)?,
         (DataType::Utf8, _) => from_text(array.as_string::<i32>(), to, session)?,
         (DataType::Timestamp(_, zone), DataType::Utf8) => {
             let values = array.as_primitive::<TimestampMicrosecondType>();

@@ -1,5 +1,8 @@
 //! `concat` of texts and of arrays.
 
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::nullif;
 use arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
@@ -25,6 +28,15 @@ struct Concat {
 
 fn list(data_type: &DataType) -> bool {
     matches!(data_type, DataType::List(_) | DataType::LargeList(_))
+}
+
+/// Where one of the values is NULL.
+fn nulls_of(values: &[ColumnarValue], rows: usize) -> Result<Option<NullBuffer>> {
+    let mut nulls = None;
+    for value in values {
+        nulls = NullBuffer::union(nulls.as_ref(), value.to_array(rows)?.logical_nulls().as_ref());
+    }
+    Ok(nulls.filter(|nulls| nulls.null_count() > 0))
 }
 
 impl ScalarUDFImpl for Concat {
@@ -57,7 +69,12 @@ impl ScalarUDFImpl for Concat {
         let wanted = arguments.return_field.data_type().clone();
         if list(&wanted) {
             // `array_concat` names the elements in its own way, whatever it promised.
-            return self.arrays.inner().invoke_with_args(arguments)?.cast_to(&wanted, None);
+            let rows = arguments.number_rows;
+            let nulls = nulls_of(&arguments.args, rows)?;
+            let joined = self.arrays.inner().invoke_with_args(arguments)?.cast_to(&wanted, None)?;
+            let Some(nulls) = nulls else { return Ok(joined) };
+            let hidden = BooleanArray::new(!nulls.inner(), None);
+            return Ok(ColumnarValue::Array(nullif(&joined.to_array(rows)?, &hidden)?));
         }
         self.texts.invoke_with_args(arguments)
     }

@@ -16,13 +16,16 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     let list = |name, least, most, body| Typed { name, least, most, returns: same, body }.udf();
     let element = |name, body| Typed { name, least: 2, most: 2, returns: element_of, body }.udf();
     vec![
-        list("sort_array", 1, 2, sort_array),
+        list("sort_array", 1, 2, |columns, to| sorted(columns, to, false)),
+        list("array_sort", 1, 1, |columns, to| sorted(columns, to, true)),
         list("array_insert", 3, 3, array_insert),
         list("array_prepend", 2, 2, |columns, to| added(columns, to, true)),
         list("array_append", 2, 2, |columns, to| added(columns, to, false)),
         element("element_at", |columns, to| element_at(columns, to, false)),
         element("try_element_at", |columns, to| element_at(columns, to, true)),
-        element("get", get),
+        element("get", |columns, to| get(columns, to, true)),
+        // `list[place]`, `map[key]`.
+        element("spark_item", |columns, to| get(columns, to, false)),
     ]
 }
 
@@ -75,8 +78,8 @@ fn null(columns: &[ArrayRef], to: &DataType) -> Option<ArrayRef> {
     (first.data_type() == &DataType::Null).then(|| new_null_array(to, first.len()))
 }
 
-/// In order; NULL is the least value.
-fn sort_array(columns: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
+/// In order; NULL is the least value, or stands last.
+fn sorted(columns: &[ArrayRef], to: &DataType, nulls_last: bool) -> Result<ArrayRef> {
     if let Some(null) = null(columns, to) {
         return Ok(null);
     }
@@ -100,8 +103,10 @@ fn sort_array(columns: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
         own.sort_by(|&one, &other| {
             let order = match (values.is_null(one), values.is_null(other)) {
                 (true, true) => Ordering::Equal,
-                (true, false) => Ordering::Less,
-                (false, true) => Ordering::Greater,
+                (true, false) if !nulls_last => Ordering::Less,
+                (true, false) => Ordering::Greater,
+                (false, true) if !nulls_last => Ordering::Greater,
+                (false, true) => Ordering::Less,
                 _ => compare(one, other),
             };
             if up { order } else { order.reverse() }
@@ -182,8 +187,8 @@ fn value_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(take(maps.values(), &places, None)?)
 }
 
-/// An element by its place from 0; NULL where there is none.
-fn get(columns: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
+/// An element by its place from 0; NULL where there is none, or an error.
+fn get(columns: &[ArrayRef], to: &DataType, lenient: bool) -> Result<ArrayRef> {
     let first = columns.first().map(|column| column.data_type().clone());
     let list = argument(columns, 0, first.as_ref().unwrap_or(to))?;
     let Some(list) = list.as_list_opt::<i32>() else {
@@ -191,15 +196,21 @@ fn get(columns: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
     };
     let indices = argument(columns, 1, &DataType::Int32)?;
     let indices = indices.as_primitive::<Int32Type>();
-    let places: UInt32Array = (0..list.len())
-        .map(|row| {
-            let own = (list.is_valid(row) && indices.is_valid(row)).then(|| range(list, row))?;
-            let index = usize::try_from(indices.value(row)).ok()?;
-            let place = own.start.checked_add(index).filter(|place| own.contains(place))?;
-            u32::try_from(place).ok()
-        })
-        .collect();
-    Ok(take(list.values(), &places, None)?)
+    let mut places: Vec<Option<u32>> = Vec::with_capacity(list.len());
+    for row in 0..list.len() {
+        if list.is_null(row) || indices.is_null(row) {
+            places.push(None);
+            continue;
+        }
+        let (own, index) = (range(list, row), indices.value(row));
+        let place = usize::try_from(index).ok().and_then(|index| own.start.checked_add(index));
+        let place = place.filter(|place| own.contains(place));
+        if place.is_none() && !lenient {
+            return Err(outside("INVALID_ARRAY_INDEX", index, own.len()));
+        }
+        places.push(place.and_then(|place| u32::try_from(place).ok()));
+    }
+    Ok(take(list.values(), &UInt32Array::from(places), None)?)
 }
 
 /// Most elements that `array_insert` makes.

@@ -8,13 +8,49 @@ use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
+    let double: fn(&[DataType]) -> Option<DataType> = |_| Some(DataType::Float64);
+    let one = |name, body| Typed { name, least: 1, most: 1, returns: double, body }.udf();
     let text: fn(&[DataType]) -> Option<DataType> = |_| Some(DataType::Utf8);
     vec![
         Typed { name: "conv", least: 3, most: 3, returns: text, body: conv }.udf(),
         Typed { name: "format_number", least: 2, most: 2, returns: text, body: format_number }
             .udf(),
+        one("ln", |columns, _| of_double(columns, |x| above(x, 0.0).map(f64::ln))),
+        one("log2", |columns, _| of_double(columns, |x| above(x, 0.0).map(f64::log2))),
+        one("log10", |columns, _| of_double(columns, |x| above(x, 0.0).map(f64::log10))),
+        one("log1p", |columns, _| of_double(columns, |x| above(x, -1.0).map(f64::ln_1p))),
+        one("sqrt", |columns, _| of_double(columns, |x| Some(x.sqrt()))),
+        one("rint", |columns, _| of_double(columns, |x| Some(x.round_ties_even()))),
+        Typed { name: "log", least: 1, most: 2, returns: double, body: log }.udf(),
         Typed { name: "bround", least: 1, most: 2, returns: rounded_type, body: bround }.udf(),
     ]
+}
+
+fn of_double(columns: &[ArrayRef], of: fn(f64) -> Option<f64>) -> Result<ArrayRef> {
+    let numbers = argument(columns, 0, &DataType::Float64)?;
+    let numbers = numbers.as_primitive::<Float64Type>().iter();
+    Ok(Arc::new(numbers.map(|number| of(number?)).collect::<Float64Array>()))
+}
+
+/// The number, where a logarithm of it is defined: elsewhere that is NULL.
+fn above(number: f64, least: f64) -> Option<f64> {
+    if number <= least { None } else { Some(number) }
+}
+
+/// `log(number)`, `log(base, number)`.
+fn log(columns: &[ArrayRef], _: &DataType) -> Result<ArrayRef> {
+    if columns.len() == 1 {
+        return of_double(columns, |x| above(x, 0.0).map(f64::ln));
+    }
+    let (bases, numbers) =
+        (argument(columns, 0, &DataType::Float64)?, argument(columns, 1, &DataType::Float64)?);
+    let (bases, numbers) =
+        (bases.as_primitive::<Float64Type>(), numbers.as_primitive::<Float64Type>());
+    let made = bases
+        .iter()
+        .zip(numbers)
+        .map(|(base, number)| Some(above(number?, 0.0)?.ln() / above(base?, 0.0)?.ln()));
+    Ok(Arc::new(made.collect::<Float64Array>()))
 }
 
 /// A number in another base. As a negative base asks for a sign, others wrap at 64 bits.

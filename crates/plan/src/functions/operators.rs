@@ -5,8 +5,9 @@ use super::own;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::planner::{
-    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
 };
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, binary_expr, cast as plain_cast, lit,
@@ -46,10 +47,28 @@ impl ExprPlanner for SparkOperators {
         else {
             return Ok(PlannerResult::Original(raw));
         };
-        Ok(match planned(&raw, &left_type, &right_type) {
-            Some(expr) => PlannerResult::Planned(expr),
-            None => PlannerResult::Original(raw),
-        })
+        let operator = match raw.op {
+            BinaryOperator::Plus => Some(Operator::Plus),
+            BinaryOperator::Minus => Some(Operator::Minus),
+            BinaryOperator::Multiply => Some(Operator::Multiply),
+            BinaryOperator::Divide => Some(Operator::Divide),
+            BinaryOperator::Modulo => Some(Operator::Modulo),
+            _ => None,
+        };
+        let changed = operator.and_then(|operator| {
+            sides(&raw, &left_type, &right_type).map(|(left, right)| (operator, left, right))
+        });
+        let Some((operator, left, right)) = changed else {
+            return Ok(match planned(&raw, &left_type, &right_type) {
+                Some(expr) => PlannerResult::Planned(expr),
+                None => PlannerResult::Original(raw),
+            });
+        };
+        let (left_type, right_type) = (left.get_type(schema)?, right.get_type(schema)?);
+        let raw = RawBinaryExpr { op: raw.op, left, right };
+        let expr = planned(&raw, &left_type, &right_type)
+            .unwrap_or_else(|| binary_expr(raw.left, operator, raw.right));
+        Ok(PlannerResult::Planned(expr))
     }
 
     fn plan_field_access(
@@ -64,28 +83,87 @@ impl ExprPlanner for SparkOperators {
         if !matches!(data_type, DataType::List(_) | DataType::LargeList(_)) {
             return Ok(PlannerResult::Original(raw));
         }
-        // Spark counts from 0, DataFusion from 1 (and from the end below 0, which Spark does not).
-        let place = match key.as_ref() {
-            Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place >= 0 => lit(*place + 1),
-            _ => binary_expr(
-                plain_cast((**key).clone(), DataType::Int64),
-                Operator::Plus,
-                lit(1_i64),
-            ),
-        };
-        let raw = RawFieldAccessExpr {
-            field_access: GetFieldAccess::ListIndex { key: Box::new(place) },
-            expr: raw.expr,
-        };
-        Ok(PlannerResult::Original(raw))
+        // Spark counts from 0 and refuses what is outside.
+        let arguments = vec![raw.expr.clone(), (**key).clone()];
+        Ok(match call("spark_item", arguments) {
+            Some(item) => PlannerResult::Planned(item),
+            None => PlannerResult::Original(raw),
+        })
     }
+
+    /// Places in a window are `INT`, and not `BIGINT`.
+    fn plan_window(&self, raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        let places = ["row_number", "rank", "dense_rank", "ntile"];
+        if !places.contains(&raw.func_def.name().to_lowercase().as_str()) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        let params = WindowFunctionParams {
+            args: raw.args,
+            partition_by: raw.partition_by,
+            order_by: raw.order_by,
+            window_frame: raw.window_frame,
+            filter: raw.filter,
+            null_treatment: raw.null_treatment,
+            distinct: raw.distinct,
+        };
+        let window = Expr::from(WindowFunction { fun: raw.func_def, params });
+        Ok(PlannerResult::Planned(plain_cast(window, DataType::Int32)))
+    }
+}
+
+fn text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The whole number that a literal is, with its cast.
+fn literal(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(ScalarValue::Int32(value), _) => value.map(i64::from),
+        Expr::Literal(ScalarValue::Int64(value), _) => *value,
+        Expr::Negative(value) => literal(value)?.checked_neg(),
+        Expr::ScalarFunction(call) if call.name() == "cast" => match call.args.as_slice() {
+            [value, Expr::Literal(to, _)] => {
+                let to = to.try_as_str().flatten()?;
+                ["INT", "BIGINT", "SMALLINT", "TINYINT"].contains(&to).then(|| literal(value))?
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A literal beside a decimal is a decimal of so many digits as it has.
+fn as_decimal(value: i64) -> Expr {
+    let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+    let digits = u8::try_from(digits).unwrap_or(19);
+    Expr::Literal(ScalarValue::Decimal128(Some(i128::from(value)), digits, 0), None)
+}
+
+/// The sides of an operation as Spark takes them: texts beside numbers are read as numbers, whole
+/// literals beside decimals are decimals. Nothing, where they stay as they are.
+fn sides(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<(Expr, Expr)> {
+    let read = |expr: &Expr, other: &DataType| match other {
+        other if whole(other) => call("cast", vec![expr.clone(), lit("BIGINT")]),
+        other if other.is_numeric() => call("cast", vec![expr.clone(), lit("DOUBLE")]),
+        _ => None,
+    };
+    if text(left_type) {
+        return Some((read(&raw.left, right_type)?, raw.right.clone()));
+    }
+    if text(right_type) {
+        return Some((raw.left.clone(), read(&raw.right, left_type)?));
+    }
+    if left_type.is_decimal() && whole(right_type) {
+        return Some((raw.left.clone(), as_decimal(literal(&raw.right)?)));
+    }
+    if right_type.is_decimal() && whole(left_type) {
+        return Some((as_decimal(literal(&raw.left)?), raw.right.clone()));
+    }
+    None
 }
 
 fn planned(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<Expr> {
     let (left, right) = (raw.left.clone(), raw.right.clone());
-    let text = |data_type: &DataType| {
-        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-    };
     let number = |data_type: &DataType| data_type.is_numeric() || data_type == &DataType::Null;
     match raw.op {
         BinaryOperator::Divide
@@ -170,9 +248,6 @@ fn double(expr: Expr, data_type: &DataType) -> Option<Expr> {
 
 /// In comparisons Spark reads the text as a value of the other side's type.
 fn compared(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<Expr> {
-    let text = |data_type: &DataType| {
-        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-    };
     let op = match raw.op {
         BinaryOperator::Eq => Operator::Eq,
         BinaryOperator::NotEq => Operator::NotEq,

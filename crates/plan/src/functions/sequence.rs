@@ -141,8 +141,7 @@ fn fill(values: &mut Vec<i64>, start: i64, stop: i64, step: Step) -> Result<()> 
         )));
     }
     let mut count = 0_i64;
-    loop {
-        let Some(value) = nth(start, step, count) else { break };
+    while let Some(value) = nth(start, step, count) {
         if (forward && value > stop) || (!forward && value < stop) {
             break;
         }

@@ -153,7 +153,7 @@ fn regexp_extract(columns: &[ArrayRef]) -> Result<ArrayRef> {
                 let place = usize::try_from(group).unwrap_or(usize::MAX);
                 if place >= regex.captures_len() {
                     return Err(DataFusionError::Execution(format!(
-                        "[INVALID_PARAMETER_VALUE] regexp_extract asks for group {group} of \
+                        "[INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX] regexp_extract asks for group {group} of \
                          `{pattern}`, which has {}",
                         regex.captures_len() - 1
                     )));

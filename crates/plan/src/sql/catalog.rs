@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::sql::planner::ParserOptions;
+use datafusion::sql::planner::{NullOrdering, ParserOptions};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart};
 use onefold_types::Result;
 use std::collections::HashMap;
@@ -120,13 +120,15 @@ async fn find(
     Ok(schema.table(&other).await?.map(provider_as_source))
 }
 
-/// The planner's options: names are exact already, `1.5` is a decimal, strings are `Utf8`.
+/// The planner's options: names are exact already, `1.5` is a decimal, strings are `Utf8`,
+/// NULL is the least in an order.
 pub(super) fn options() -> ParserOptions {
     ParserOptions::new()
         .with_enable_ident_normalization(false)
         .with_parse_float_as_decimal(true)
         .with_map_string_types_to_utf8view(false)
         .with_support_varchar_with_length(true)
+        .with_default_null_ordering(NullOrdering::NullsMin)
 }
 
 /// A session as DataFusion's planner sees it, with Spark's operators before all others.

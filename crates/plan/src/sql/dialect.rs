@@ -1,9 +1,10 @@
 //! Spark's dialect for sqlparser, where its own falls short.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, ObjectName, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, SparkSqlDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
 /// sqlparser's Spark dialect with backslash escapes in strings, names in any script, and `DIV` that
@@ -86,6 +87,33 @@ impl Dialect for Spark {
 
     fn supports_map_literal_with_angle_brackets(&self) -> bool {
         true
+    }
+
+    /// `exists` of a list and a function, which is no subquery.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let negated = parser.peek_keyword(Keyword::NOT);
+        let at = usize::from(negated);
+        let word = |place: usize| match &parser.peek_nth_token_ref(at + place).token {
+            Token::Word(word) => Some(word.keyword),
+            _ => None,
+        };
+        let query =
+            [Keyword::SELECT, Keyword::WITH, Keyword::VALUES, Keyword::FROM, Keyword::TABLE];
+        let call = word(0) == Some(Keyword::EXISTS)
+            && parser.peek_nth_token_ref(at + 1).token == Token::LParen
+            && parser.peek_nth_token_ref(at + 2).token != Token::LParen
+            && !word(2).is_some_and(|word| query.contains(&word));
+        if !call {
+            return None;
+        }
+        for _ in 0..=at {
+            parser.next_token();
+        }
+        let call = parser.parse_function(ObjectName::from(vec![Ident::new("exists")]));
+        Some(call.map(|call| match negated {
+            true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
+            false => call,
+        }))
     }
 
     fn parse_infix(

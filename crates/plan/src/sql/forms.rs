@@ -2,7 +2,7 @@
 
 use super::rewrite::{call, cast};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Value, helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, Expr, UnaryOperator, Value, helpers::attached_token::AttachedToken,
 };
 
 fn number(digits: &str) -> Expr {
@@ -66,6 +66,32 @@ pub(super) fn other(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
             low: Box::new(low.clone()),
             high: Box::new(high.clone()),
         },
+        ("positive", [value]) => {
+            Expr::UnaryOp { op: UnaryOperator::Plus, expr: Box::new(value.clone()) }
+        }
+        ("negative", [value]) => {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(value.clone()) }
+        }
+        ("div", [left, right]) => Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::MyIntegerDivide,
+            right: Box::new(right.clone()),
+        },
+        ("isnan", [value]) => {
+            let found = call("isnan", vec![value.clone()]);
+            call("coalesce", vec![found, Expr::Value(Value::Boolean(false).into())])
+        }
+        ("array_remove", [list, value]) => {
+            call("array_remove_all", vec![list.clone(), value.clone()])
+        }
+        ("regexp_count" | "regexp_instr", _) => cast("cast", call(name, arguments), "INT"),
+        ("date_from_unix_date", [days]) => {
+            let first = cast("cast", text("1970-01-01"), "DATE");
+            call("date_add", vec![first, days.clone()])
+        }
+        ("to_timestamp_ntz", [value]) => cast("cast", value.clone(), "TIMESTAMP_NTZ"),
+        ("current_database" | "current_schema", []) => text("default"),
+        ("current_catalog", []) => text("spark_catalog"),
         ("e", []) => cast("cast", text("2.718281828459045"), "DOUBLE"),
         ("replace", [value, part]) => call("replace", vec![value.clone(), part.clone(), text("")]),
         ("try_mod" | "try_remainder", [left, right]) => {

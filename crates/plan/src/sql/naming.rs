@@ -20,6 +20,7 @@ pub(super) fn name_of(expr: &Expr) -> String {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
             Value::Null => "NULL".to_owned(),
             Value::Boolean(value) => value.to_string(),
+            Value::Number(digits, _) => digits.clone(),
             other => other.to_string(),
         },
         Expr::BinaryOp { left, op, right } => {
@@ -101,6 +102,23 @@ pub(super) fn name_of(expr: &Expr) -> String {
             }
             function_name(function, &name)
         }
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let from = substring_from.as_deref().map_or_else(|| "1".to_owned(), inner_name);
+            let length =
+                substring_for.as_deref().map_or_else(|| "2147483647".to_owned(), inner_name);
+            format!("substring({}, {from}, {length})", inner_name(expr))
+        }
+        Expr::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
+            format!("trim({})", inner_name(expr))
+        }
+        Expr::Extract { field, expr, .. } => {
+            format!("extract({field} FROM {})", inner_name(expr))
+        }
+        Expr::Struct { values, .. } => {
+            let fields: Vec<String> = values.iter().map(inner_name).collect();
+            format!("struct({})", fields.join(", "))
+        }
+        Expr::Named { expr, name } => format!("{} AS {}", inner_name(expr), name.value),
         Expr::CompoundFieldAccess { root, access_chain } => {
             let chain: String = access_chain.iter().map(ToString::to_string).collect();
             format!("{}{chain}", inner_name(root))
@@ -130,8 +148,16 @@ fn function_name(function: &Function, name: &str) -> String {
         other => other.to_owned(),
     };
     let distinct = if distinct { "DISTINCT " } else { "" };
+    let count = arguments.len();
     let arguments = arguments.join(", ");
     let call = match name {
+        "isnull" => format!("({arguments} IS NULL)"),
+        "isnotnull" => format!("({arguments} IS NOT NULL)"),
+        "array_sort" if count == 1 => format!("array_sort({arguments}, {NULLS_LAST})"),
+        "first" | "last" | "first_value" | "last_value" | "any_value" | "mode" if count == 2 => {
+            let first = arguments.split(", ").next().unwrap_or_default();
+            format!("{shown}({first})")
+        }
         "if" => format!("(IF({arguments}))"),
         _ => format!("{shown}({distinct}{arguments})"),
     };
@@ -141,6 +167,13 @@ fn function_name(function: &Function, name: &str) -> String {
         None => call + &over,
     }
 }
+
+/// How Spark shows the order of `array_sort`, when none is given.
+const NULLS_LAST: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL) AND \
+     (namedlambdavariable() IS NULL)), 0, (IF((namedlambdavariable() IS NULL), 1, \
+     (IF((namedlambdavariable() IS NULL), -1, (IF((namedlambdavariable() < namedlambdavariable()), \
+     -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
+     namedlambdavariable(), namedlambdavariable())";
 
 fn is_literal(expr: &Expr) -> bool {
     match expr {

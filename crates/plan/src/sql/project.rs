@@ -4,6 +4,7 @@ use super::generate;
 use crate::failure;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
+use datafusion::logical_expr::expr_rewriter::normalize_cols;
 use datafusion::logical_expr::utils::find_window_exprs;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_types::Result;
@@ -19,6 +20,7 @@ pub fn project(input: LogicalPlan, items: Vec<Expr>) -> Result<LogicalPlan> {
 }
 
 fn projected(input: LogicalPlan, items: Vec<Expr>) -> PlanResult<LogicalPlan> {
+    let items = normalize_cols(items, &input)?;
     let windows = find_window_exprs(items.iter());
     let (input, items) = if windows.is_empty() {
         (input, items)

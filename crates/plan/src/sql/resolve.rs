@@ -12,12 +12,13 @@ use super::scope::{
     Column, Relation, Scope, aliased, columns_of, exact, excluded, ident, relations_of, same,
 };
 use super::table_functions;
-use super::text::TABLES_MAX;
+use super::text::{TABLES_MAX, parse_query};
 use super::window_names;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut, VisitorMut,
+    Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut,
+    VisitorMut,
 };
 use onefold_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -108,7 +109,11 @@ impl Names<'_> {
                 let scope = Scope { relations: Vec::new(), parent };
                 let width = values.rows.first().map_or(0, |row| row.len());
                 self.walk(values, &scope, ctes)?;
-                let columns = (1..=width).map(|place| Column::named(format!("column{place}")));
+                for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
+                    rewrite::top_level(value);
+                }
+                *body = values_named(body, width)?;
+                let columns = (1..=width).map(|place| Column::named(format!("col{place}")));
                 Ok((columns.collect(), Vec::new()))
             }
             other => Err(Error::invalid(format!("`{other}` is not a query"))),
@@ -159,6 +164,7 @@ impl Names<'_> {
         }
         // GROUP BY, HAVING and the like see the aliases too, after the columns.
         scope.relations.push(Relation { name: None, columns: columns.clone() });
+        several_levels(&mut select.group_by);
         self.walk(&mut select.group_by, &scope, ctes)?;
         self.walk(&mut select.having, &scope, ctes)?;
         self.walk(&mut select.qualify, &scope, ctes)?;
@@ -325,6 +331,38 @@ impl Names<'_> {
             ControlFlow::Break(error) => Err(error),
         }
     }
+}
+
+/// Rows of values with Spark's names of columns, `col1` and so on.
+fn values_named(values: &mut SetExpr, width: usize) -> Result<SetExpr> {
+    let items: Vec<String> =
+        (1..=width).map(|place| format!("`column{place}` AS `col{place}`")).collect();
+    let text = format!("SELECT {} FROM (VALUES (1)) AS `values`", items.join(", "));
+    let (mut query, _) = parse_query(&text)?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery, .. } = &mut from.relation
+    {
+        std::mem::swap(subquery.body.as_mut(), values);
+    }
+    Ok(*query.body)
+}
+
+/// `GROUP BY a, b WITH ROLLUP` is `GROUP BY ROLLUP (a, b)`.
+fn several_levels(group_by: &mut GroupByExpr) {
+    let GroupByExpr::Expressions(groups, modifiers) = group_by else { return };
+    let [modifier] = modifiers.as_slice() else { return };
+    let sets = groups.drain(..).map(|group| vec![group]).collect();
+    let whole = match modifier {
+        GroupByWithModifier::Rollup => Expr::Rollup(sets),
+        GroupByWithModifier::Cube => Expr::Cube(sets),
+        _ => {
+            *groups = sets.into_iter().flatten().collect();
+            return;
+        }
+    };
+    modifiers.clear();
+    groups.push(whole);
 }
 
 fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {

@@ -10,34 +10,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use onefold_types::{Error, Result};
 
-/// Functions whose result has the type of their arguments: integers in them are `INT`, as in
-/// Spark, and not `BIGINT`, as in DataFusion.
-const KEEPS_TYPE: [&str; 23] = [
-    "coalesce",
-    "if",
-    "nvl",
-    "ifnull",
-    "nullif",
-    "greatest",
-    "least",
-    "array",
-    "nvl2",
-    "iff",
-    "abs",
-    "pmod",
-    "mod",
-    "negative",
-    "positive",
-    "date_add",
-    "date_sub",
-    "add_months",
-    "map",
-    "named_struct",
-    "array_repeat",
-    "array_append",
-    "array_prepend",
-];
-
 /// Functions that cast to the type of their name.
 const CASTS: [&str; 13] = [
     "string",
@@ -86,6 +58,7 @@ pub(super) fn expression(expr: &mut Expr) -> Result<()> {
         | Expr::TypedString(_)
         | Expr::Ceil { .. }
         | Expr::Floor { .. }
+        | Expr::Struct { .. }
         | Expr::Nested(_) => replace(expr),
         Expr::Value(value) => match &value.value {
             // An exponent makes a double; other fractions are decimals.
@@ -144,6 +117,7 @@ fn replace(expr: &mut Expr) -> Result<()> {
     let placeholder = Expr::Value(Value::Null.into());
     *expr = match std::mem::replace(expr, placeholder) {
         Expr::Nested(inner) => *inner,
+        Expr::Struct { values, fields } if fields.is_empty() => structure(values),
         Expr::RLike { negated, expr, pattern, .. } => {
             let like = call("regexp_like", vec![*expr, *pattern]);
             if negated {
@@ -178,11 +152,7 @@ fn rounded(name: &str, expr: Box<Expr>, field: CeilFloorKind) -> Expr {
     }
 }
 
-fn plain(argument: &FunctionArg) -> bool {
-    matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)))
-}
-
-fn plain_argument(argument: &FunctionArg) -> Option<Expr> {
+fn plain(argument: &FunctionArg) -> Option<Expr> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
@@ -197,14 +167,15 @@ fn function(expr: &mut Expr) -> Result<()> {
         matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(_))))
     };
     if list.args.iter().any(lambda) {
-        for argument in &mut list.args {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
-                int(argument);
-            }
-        }
+        ints(&mut list.args);
         let known = higher_order::known_as(name.trim_matches('`'))
             .ok_or_else(|| Error::invalid(format!("`{name}` takes no function (`x -> …`)")))?;
         function.name = ObjectName::from(vec![Ident::new(known)]);
+        return Ok(());
+    }
+    let arguments: Option<Vec<Expr>> = list.args.iter().map(plain).collect();
+    if let Some(other) = arguments.and_then(|arguments| forms::other(&name, arguments)) {
+        *expr = other;
         return Ok(());
     }
     match name.as_str() {
@@ -234,16 +205,11 @@ fn function(expr: &mut Expr) -> Result<()> {
                     function.name = ObjectName::from(vec![Ident::new("first_value")]);
                 }
             }
+            ints(&mut list.args);
         }
-        "struct" => name_fields(function),
-        "nullifzero" | "zeroifnull" | "equal_null" | "between" | "e" | "replace" | "decode"
-        | "try_mod" | "try_remainder" | "dateadd" | "date_add" | "datediff" | "date_diff"
-        | "timestampadd" | "timestampdiff" | "timestamp_add" | "timestamp_diff" | "grouping_id"
-            if list.args.iter().all(plain) =>
-        {
-            let arguments: Vec<Expr> = list.args.iter().filter_map(plain_argument).collect();
-            if let Some(other) = forms::other(&name, arguments) {
-                *expr = other;
+        "struct" => {
+            if let Some(fields) = list.args.iter().map(plain).collect() {
+                *expr = structure(fields);
             }
         }
         "count_if" => {
@@ -263,62 +229,74 @@ fn function(expr: &mut Expr) -> Result<()> {
         "unix_timestamp" if list.args.is_empty() => {
             *expr = call("unix_timestamp", vec![call("now", Vec::new())]);
         }
-        _ if KEEPS_TYPE.contains(&name.as_str()) => {
-            for argument in &mut list.args {
-                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
-                    int(argument);
-                }
-            }
-        }
         _ if CASTS.contains(&name.as_str()) => {
             if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() {
                 *expr = cast("cast", argument.clone(), &name);
             }
         }
-        _ => {}
+        // Any number does to be counted, and DataFusion knows `count(1)`.
+        "count" => {}
+        // A seed is a number as it stands.
+        "rand" | "random" | "randn" => {}
+        // So many rows: the type depends on it.
+        "stack" => ints(list.args.get_mut(1..).unwrap_or_default()),
+        _ => ints(&mut list.args),
     }
     Ok(())
 }
 
-/// `struct(a, b.c, 1)` has the fields `a`, `c` and, by its place, `col3`.
-fn name_fields(function: &mut Function) {
-    let FunctionArguments::List(list) = &mut function.args else { return };
-    let mut named = Vec::with_capacity(list.args.len() * 2);
-    for (place, mut argument) in std::mem::take(&mut list.args).into_iter().enumerate() {
-        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = &mut argument {
+/// Bare whole numbers are `INT`, as in Spark, and not `BIGINT`, as in DataFusion.
+fn ints(arguments: &mut [FunctionArg]) {
+    for argument in arguments {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
             int(argument);
         }
-        let name = match &argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(name))) => {
-                Some(name.value.as_str())
-            }
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(path))) => {
-                path.last().map(|name| name.value.as_str())
-            }
-            _ => None,
-        };
-        let name = name.map_or_else(|| format!("col{}", place + 1), str::to_owned);
-        named.push(text_argument(&name));
-        named.push(argument);
     }
-    list.args = named;
-    function.name = ObjectName::from(vec![Ident::new("named_struct")]);
 }
 
-fn text_argument(text: &str) -> FunctionArg {
-    let text = Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
-    FunctionArg::Unnamed(FunctionArgExpr::Expr(text))
+/// `struct(a, b.c, 1, 2 AS two)` has the fields `a`, `c`, by its place `col3`, and `two`.
+fn structure(fields: Vec<Expr>) -> Expr {
+    let mut named = Vec::with_capacity(fields.len() * 2);
+    for (place, field) in fields.into_iter().enumerate() {
+        let (name, mut value) = match field {
+            Expr::Named { expr, name } => (Some(name.value), *expr),
+            Expr::Identifier(name) => (Some(name.value.clone()), Expr::Identifier(name)),
+            Expr::CompoundIdentifier(path) => {
+                (path.last().map(|name| name.value.clone()), Expr::CompoundIdentifier(path))
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                let name = access_chain.last().and_then(field_name);
+                (name, Expr::CompoundFieldAccess { root, access_chain })
+            }
+            other => (None, other),
+        };
+        int(&mut value);
+        let name = name.unwrap_or_else(|| format!("col{}", place + 1));
+        named.push(Expr::Value(Value::SingleQuotedString(name).into()));
+        named.push(value);
+    }
+    call("named_struct", named)
+}
+
+fn field_name(access: &AccessExpr) -> Option<String> {
+    let AccessExpr::Subscript(Subscript::Index { index: Expr::Value(value) }) = access else {
+        return None;
+    };
+    match &value.value {
+        Value::SingleQuotedString(name) => Some(name.clone()),
+        _ => None,
+    }
 }
 
 /// Makes a bare whole number an `INT`, if it fits.
 fn int(expr: &mut Expr) {
-    let number = match &*expr {
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => expr.as_ref(),
-        other => other,
+    let (sign, number) = match &*expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => ("-", expr.as_ref()),
+        other => ("", other),
     };
     let Expr::Value(value) = number else { return };
     let Value::Number(text, false) = &value.value else { return };
-    if text.parse::<i32>().is_err() {
+    if format!("{sign}{text}").parse::<i32>().is_err() {
         return;
     }
     let placeholder = Expr::Value(Value::Null.into());

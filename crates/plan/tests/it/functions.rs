@@ -10,7 +10,7 @@ use std::path::Path;
 /// Name and group of each built-in function, as `tests/e2e/record_spark_functions.py` found them.
 const SPARK: &str = include_str!("spark_functions.tsv");
 
-/// Names that are syntax and not called with brackets, by an expression that uses them.
+/// Names that are syntax or take more than plain values, by an expression that uses them.
 const SYNTAX: &[(&str, &str)] = &[
     ("!", "! true"),
     ("!=", "1 != 2"),
@@ -41,6 +41,15 @@ const SYNTAX: &[(&str, &str)] = &[
     ("cast", "CAST('1' AS INT)"),
     ("try_cast", "TRY_CAST('1' AS INT)"),
     ("div", "7 DIV 2"),
+    ("cume_dist", "cume_dist() OVER (ORDER BY 1)"),
+    ("dense_rank", "dense_rank() OVER (ORDER BY 1)"),
+    ("lag", "lag(1) OVER (ORDER BY 1)"),
+    ("lead", "lead(1) OVER (ORDER BY 1)"),
+    ("ntile", "ntile(2) OVER (ORDER BY 1)"),
+    ("percent_rank", "percent_rank() OVER (ORDER BY 1)"),
+    ("rank", "rank() OVER (ORDER BY 1)"),
+    ("row_number", "row_number() OVER (ORDER BY 1)"),
+    ("reduce", "reduce(array(1), 0, (a, x) -> a + x)"),
     ("exists", "exists(array(1), x -> x = 1)"),
     ("extract", "EXTRACT(YEAR FROM DATE'2020-01-01')"),
     ("ilike", "'A' ILIKE 'a'"),

@@ -1,8 +1,6 @@
 //! Calls of functions. What Spark's clients write as an operator arrives as a call, too.
 
 use super::Translator;
-use super::literal;
-use super::parts_of;
 use crate::failure::{Failure, Outcome};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -93,11 +91,12 @@ impl Translator<'_> {
             return Ok(two_sided(left, op, right));
         }
         if lower == "struct" && !translated.iter().any(|it| matches!(it, Expr::Wildcard(_))) {
-            let named = arguments.iter().zip(translated).enumerate();
-            let named = named.flat_map(|(place, (message, value))| {
-                [literal::text(&field_name(message, place)), value]
-            });
-            return Ok(call("named_struct", named.collect()));
+            let values =
+                arguments.iter().zip(translated).map(|(message, value)| match alias_of(message) {
+                    Some(name) => Expr::Named { expr: Box::new(value), name: Ident::new(name) },
+                    None => value,
+                });
+            return Ok(Expr::Struct { values: values.collect(), fields: Vec::new() });
         }
         if let Some(special) = special(&lower, &translated, arguments)? {
             return Ok(special);
@@ -109,16 +108,12 @@ impl Translator<'_> {
     }
 }
 
-/// The name of a field of `struct(…)`: that of what it holds, or its place.
-fn field_name(message: &Expression, place: usize) -> String {
-    let name = match &message.expr_type {
-        Some(ExprType::Alias(alias)) => alias.name.first().cloned(),
-        Some(ExprType::UnresolvedAttribute(attribute)) => {
-            parts_of(&attribute.unparsed_identifier).ok().and_then(|mut parts| parts.pop())
-        }
+/// The name that a field of `struct(…)` is given.
+fn alias_of(message: &Expression) -> Option<&str> {
+    match &message.expr_type {
+        Some(ExprType::Alias(alias)) => alias.name.first().map(String::as_str),
         _ => None,
-    };
-    name.unwrap_or_else(|| format!("col{}", place + 1))
+    }
 }
 
 /// An operation whose sides keep together.
@@ -152,7 +147,6 @@ fn special(name: &str, arguments: &[Expr], messages: &[Expression]) -> Outcome<O
     };
     Ok(Some(match name {
         "not" | "!" => unary(UnaryOperator::Not, one()?),
-        "negative" => unary(UnaryOperator::Minus, one()?),
         "positive" => one()?,
         "~" => call("bitwise_not", vec![one()?]),
         "isnull" => Expr::IsNull(Box::new(nested(one()?))),
@@ -223,10 +217,4 @@ fn case(arguments: &[Expr]) -> Expr {
 /// A number that stands for itself, for frames of windows.
 pub(super) fn plain_number(text: &str) -> Expr {
     Expr::Value(Value::Number(text.to_owned(), false).into())
-}
-
-/// A call of a text argument.
-#[allow(dead_code, reason = "for relations that call functions on names")]
-pub(crate) fn call_text(name: &str, argument: &str) -> Expr {
-    call(name, vec![literal::text(argument)])
 }

@@ -41,7 +41,7 @@ const fn known(
     Known { name, sql_state, classes }
 }
 
-const ALL: [Known; 35] = [
+const ALL: [Known; 38] = [
     known("AMBIGUOUS_REFERENCE", "42704", ANALYSIS),
     known("ARITHMETIC_OVERFLOW", "22003", ARITHMETIC),
     known("CANNOT_PARSE_TIMESTAMP", "22007", DATE_TIME),
@@ -50,8 +50,10 @@ const ALL: [Known; 35] = [
     known("COMPARATOR_RETURNS_NULL", "22004", RUNTIME),
     known("CONVERSION_INVALID_INPUT", "22018", ILLEGAL),
     known("DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", "42K09", ANALYSIS),
+    known("DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE", "42K09", ANALYSIS),
     known("DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", "42K09", ANALYSIS),
     known("DATATYPE_MISMATCH.DATA_DIFF_TYPES", "42K09", ANALYSIS),
+    known("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09", ANALYSIS),
     known("DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE", "42K09", ANALYSIS),
     known("DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION", "22023", DATE_TIME),
     known("DIVIDE_BY_ZERO", "22012", ARITHMETIC),
@@ -62,6 +64,7 @@ const ALL: [Known; 35] = [
     known("INVALID_INDEX_OF_ZERO", "22003", RUNTIME),
     known("INVALID_PARAMETER_VALUE.PATTERN", "22023", RUNTIME),
     known("INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX", "22023", RUNTIME),
+    known("INVALID_WHERE_CONDITION", "42903", ANALYSIS),
     known("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", "22023", RUNTIME),
     known("MISSING_AGGREGATION", "42803", ANALYSIS),
     known("NULL_MAP_KEY", "2200E", RUNTIME),
@@ -80,7 +83,7 @@ const ALL: [Known; 35] = [
 ];
 
 /// Words of an error of DataFusion, in lower case, and what Spark calls it.
-const MEANT: [(&str, &str); 13] = [
+const MEANT: [(&str, &str); 18] = [
     ("there is no table or view", "TABLE_OR_VIEW_NOT_FOUND"),
     ("no table named", "TABLE_OR_VIEW_NOT_FOUND"),
     ("there is no column", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
@@ -91,6 +94,11 @@ const MEANT: [(&str, &str); 13] = [
     ("there is no window function named", "UNRESOLVED_ROUTINE"),
     ("subquery returned more than one row", "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
     ("must appear in the group by clause", "MISSING_AGGREGATION"),
+    ("cannot coerce arithmetic expression string", "DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE"),
+    ("cannot coerce arithmetic expression", "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES"),
+    ("cannot create filter with non-boolean", "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN"),
+    ("are not allowed in the where clause", "INVALID_WHERE_CONDITION"),
+    ("arguments but received", "WRONG_NUM_ARGS.WITHOUT_SUGGESTION"),
     ("map key must be unique", "DUPLICATED_MAP_KEY"),
     ("map key cannot be null", "NULL_MAP_KEY"),
     ("queries have different number of columns", "NUM_COLUMNS_MISMATCH"),

@@ -4,7 +4,9 @@ use super::{Planner, built};
 use crate::failure::{Failure, Outcome};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
-use datafusion::logical_expr::{Expr, ExprSchemable, GroupingSet, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, GroupingSet, LogicalPlan, LogicalPlanBuilder, lit, when,
+};
 use spark_connect_proto::Aggregate;
 use spark_connect_proto::aggregate::GroupType;
 
@@ -87,7 +89,10 @@ impl Planner<'_> {
                     (_, other) => format!("{name}_{}", other.schema_name()),
                 };
                 let filtered = filtered(result.clone().unalias(), &meant)?;
-                columns.push(filtered.alias(own));
+                // Where no row has the value there is no result, not even a count of 0.
+                let rows = datafusion::functions_aggregate::expr_fn::count(lit(1_i64));
+                let there = self::filtered(rows, &meant)?.gt(lit(0_i64));
+                columns.push(when(there, filtered).end()?.alias(own));
             }
         }
         self.grouped(input, groups, columns)

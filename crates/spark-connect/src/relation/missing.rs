@@ -5,6 +5,7 @@ use super::{Planner, built};
 use crate::expression::literal;
 use crate::failure::{Failure, Outcome};
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Case, Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use spark_connect_proto::expression::Literal;
 use spark_connect_proto::{NaDrop, NaFill, NaReplace};
@@ -16,6 +17,10 @@ fn fits(value: &DataType, column: &DataType) -> bool {
     (value.is_numeric() && column.is_numeric())
         || (text(value) && text(column))
         || (value == &DataType::Boolean && column == &DataType::Boolean)
+}
+
+fn lit_null(field: &Field) -> Expr {
+    datafusion::logical_expr::cast(lit(ScalarValue::Null), field.data_type().clone())
 }
 
 impl Planner<'_> {
@@ -57,7 +62,12 @@ impl Planner<'_> {
                             value.clone(),
                             field.data_type().clone(),
                         );
-                        let filled = datafusion::functions::expr_fn::coalesce(vec![own, value]);
+                        // NaN is missing, too.
+                        let there = match field.data_type().is_floating() {
+                            true => datafusion::functions::expr_fn::nanvl(own, lit_null(field)),
+                            false => own,
+                        };
+                        let filled = datafusion::functions::expr_fn::coalesce(vec![there, value]);
                         filled.alias(field.name().as_str())
                     }
                 }

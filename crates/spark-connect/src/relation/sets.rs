@@ -4,7 +4,7 @@ use super::columns::{column, visible};
 use super::{Planner, built};
 use crate::failure::{Failure, Outcome};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder};
 use onefold_plan::stream;
 use spark_connect_proto::set_operation::SetOpType;
 use spark_connect_proto::{Deduplicate, Sample, SetOperation, Tail, Unpivot};
@@ -25,6 +25,11 @@ impl Planner<'_> {
                 union(left, right, all)
             }
             SetOpType::Union => union(left, right, all),
+            SetOpType::Intersect | SetOpType::Except
+                if all && !stream::is_streaming(&left) && !stream::is_streaming(&right) =>
+            {
+                by_copies(operation.set_op_type(), left, right)
+            }
             SetOpType::Intersect => Ok(LogicalPlanBuilder::intersect(left, right, all)?),
             SetOpType::Except => Ok(LogicalPlanBuilder::except(left, right, all)?),
             SetOpType::Unspecified => Err(Failure::missing("set_op_type")),
@@ -92,7 +97,13 @@ impl Planner<'_> {
         let values = match &unpivot.values {
             Some(values) => self.items(input.schema(), &values.values)?,
             None => {
-                visible(input.schema()).into_iter().filter(|column| !ids.contains(column)).collect()
+                let named = |expr: &Expr| match expr {
+                    Expr::Column(column) => column.name.clone(),
+                    other => other.schema_name().to_string(),
+                };
+                let taken: Vec<String> = ids.iter().map(named).collect();
+                let columns = visible(input.schema()).into_iter();
+                columns.filter(|column| !taken.contains(&named(column))).collect()
             }
         };
         let mut whole: Option<LogicalPlan> = None;
@@ -114,6 +125,27 @@ impl Planner<'_> {
         }
         whole.ok_or_else(|| Failure::analysis("unpivot needs at least one value column"))
     }
+}
+
+/// Rows that are there several times count so often: the first copy meets the first, and so on.
+fn by_copies(kind: SetOpType, left: LogicalPlan, right: LogicalPlan) -> Outcome<LogicalPlan> {
+    const COPY: &str = "#copy";
+    let numbered = |plan: LogicalPlan| -> Outcome<LogicalPlan> {
+        let mut columns = visible(plan.schema());
+        let number = datafusion::functions_window::expr_fn::row_number()
+            .partition_by(columns.clone())
+            .build()?;
+        columns.push(number.alias(COPY));
+        Ok(onefold_plan::sql::project(plan, columns)?)
+    };
+    let (left, right) = (numbered(left)?, numbered(right)?);
+    let rows = match kind {
+        SetOpType::Intersect => LogicalPlanBuilder::intersect(left, right, true)?,
+        _ => LogicalPlanBuilder::except(left, right, true)?,
+    };
+    let mut columns = visible(rows.schema());
+    columns.retain(|column| !matches!(column, Expr::Column(column) if column.name == COPY));
+    built(LogicalPlanBuilder::from(rows).project(columns))
 }
 
 fn union(left: LogicalPlan, right: LogicalPlan, all: bool) -> Outcome<LogicalPlan> {

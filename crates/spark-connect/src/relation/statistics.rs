@@ -50,6 +50,11 @@ fn figure(name: &str, column: &str, kind: &DataType) -> Outcome<String> {
     Ok(format!("CAST({of} AS STRING)"))
 }
 
+/// A column, where NULL counts as 0.
+fn counted(column: &str) -> String {
+    format!("coalesce(CAST({} AS DOUBLE), 0D)", quoted(column))
+}
+
 impl Planner<'_> {
     /// One row of aggregates over the input.
     fn figures(&self, input: &LogicalPlan, texts: &[String]) -> Outcome<Vec<ScalarValue>> {
@@ -132,7 +137,7 @@ impl Planner<'_> {
     }
 
     pub(super) fn covariance(&mut self, cov: &StatCov) -> Outcome<LogicalPlan> {
-        let of = format!("covar_samp({}, {})", quoted(&cov.col1), quoted(&cov.col2));
+        let of = format!("covar_samp({}, {})", counted(&cov.col1), counted(&cov.col2));
         self.one_number(cov.input.as_deref(), "cov", &of)
     }
 
@@ -140,7 +145,7 @@ impl Planner<'_> {
         if corr.method.as_deref().is_some_and(|method| method != "pearson") {
             return Err(Failure::unsupported("another correlation than that of Pearson"));
         }
-        let of = format!("corr({}, {})", quoted(&corr.col1), quoted(&corr.col2));
+        let of = format!("corr({}, {})", counted(&corr.col1), counted(&corr.col2));
         self.one_number(corr.input.as_deref(), "corr", &of)
     }
 
