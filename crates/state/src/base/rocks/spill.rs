@@ -7,6 +7,7 @@ use crate::place::WrittenRef;
 use crate::rows::Rows;
 use onefold_types::Result;
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A file is full with so many bytes of keys and values: what is held to make one grows with it.
@@ -42,6 +43,13 @@ pub(super) fn take(rows: &mut Rows<Recent>, row: WrittenRef<'_>) -> Result<()> {
         None if below => rows.put(spot, row.key, Recent { removed: true, below }, &[]),
         None => rows.remove(row.key).map(|_| ()),
     }
+}
+
+/// Reads a file through. Whoever writes one for RocksDB has the system forget its bytes, so that
+/// each row would be fetched from the disk when it is first looked for.
+fn keep_at_hand(path: &Path) {
+    // Nothing is lost if that fails.
+    let _ = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
 }
 
 /// Pairs to be written before and behind the rows, so that all come in order.
@@ -122,6 +130,7 @@ impl Spill<'_> {
         if let Some(mut last) = open {
             last.finish()?;
         }
+        paths.iter().for_each(|path| keep_at_hand(path));
         let mut how = IngestExternalFileOptions::default();
         how.set_move_files(true);
         db.ingest_external_file_opts(&how, paths)
