@@ -4,7 +4,7 @@ use crate::args::Reach;
 use crate::time::WallClock;
 use onefold::OutputMode;
 use onefold::checkpoint_tools::{Contents, Record, SinkMark};
-use onefold::types::{BatchId, Error, Generation, OptionMap, QueryId, Result, RunId};
+use onefold::types::{BatchId, Error, ErrorKind, Generation, OptionMap, QueryId, Result, RunId};
 use onefold_connector::{Options, Sink, SinkContext, SinkRequest};
 use onefold_connectors::SINKS;
 use onefold_storage::Store;
@@ -59,6 +59,17 @@ pub async fn find(
     override_folder: Option<&str>,
     reach: &Reach,
 ) -> std::result::Result<Found, Absent> {
+    // The widest bounds: what does not fit the checkpoint is for the caller to find.
+    find_after(contents, override_folder, reach, None).await
+}
+
+/// As [`find`], for a driver that knows of this commit: what would stop it is an error.
+async fn find_after(
+    contents: &Contents,
+    override_folder: Option<&str>,
+    reach: &Reach,
+    last_commit: Option<BatchId>,
+) -> std::result::Result<Found, Absent> {
     let definition = contents.definition();
     let recorded = definition.and_then(|definition| definition.get("sink"));
     let text = |key: &str| recorded.and_then(|sink| sink.get(key)).and_then(Value::as_str);
@@ -79,7 +90,7 @@ pub async fn find(
     let path = override_folder.or_else(|| text("path")).map(str::to_owned);
     let request = request(&format, path, recorded).map_err(Absent::Failed)?;
     let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
-    open(contents, &format, request, (schema, reach)).await.map_err(Absent::Failed)
+    open(contents, &format, request, (schema, reach, last_commit)).await.map_err(Absent::Failed)
 }
 
 /// The further sinks of a checkpoint with their names, opened without changing them. Those that keep
@@ -97,7 +108,7 @@ pub async fn find_further(contents: &Contents, reach: &Reach) -> Result<Vec<(Str
             continue;
         }
         let request = request(format, text("path").map(str::to_owned), Some(sink))?;
-        let found = open(contents, format, request, (text("schema"), reach)).await?;
+        let found = open(contents, format, request, (text("schema"), reach, None)).await?;
         further.push((name.to_owned(), found));
     }
     Ok(further)
@@ -139,7 +150,7 @@ async fn open(
     contents: &Contents,
     format: &str,
     request: SinkRequest,
-    (schema, reach): (Option<&str>, &Reach),
+    (schema, reach, last_commit): (Option<&str>, &Reach, Option<BatchId>),
 ) -> Result<Found> {
     let definition_of_sink = (spec(format)?.define)(request)?;
     let schema = match schema {
@@ -156,8 +167,7 @@ async fn open(
         query: query.unwrap_or(QueryId(Default::default())),
         run: RunId(Default::default()),
         generation: newest.unwrap_or(Generation::FIRST),
-        // The widest bounds: what does not fit the checkpoint is for the caller to find.
-        last_commit: None,
+        last_commit,
         last_intent: Some(BatchId(u64::MAX)),
         follows: false,
         schema,
@@ -172,7 +182,26 @@ async fn open(
 
 /// The newest batch that the checkpoint's sink holds.
 pub async fn mark(contents: &Contents, override_folder: Option<&str>, reach: &Reach) -> SinkMark {
-    match find(contents, override_folder, reach).await {
+    marked(find(contents, override_folder, reach).await).await
+}
+
+/// As [`mark`], and what in the sink would stop a driver that goes on from here.
+pub async fn mark_for_restart(
+    contents: &Contents,
+    override_folder: Option<&str>,
+    reach: &Reach,
+) -> SinkMark {
+    let last_commit = contents.commit_ids.last().copied();
+    match find_after(contents, override_folder, reach, last_commit).await {
+        Err(Absent::Failed(error)) if error.kind() == ErrorKind::Corrupt => {
+            SinkMark::Broken { why: error.chain() }
+        }
+        found => marked(found).await,
+    }
+}
+
+async fn marked(found: std::result::Result<Found, Absent>) -> SinkMark {
+    match found {
         Ok(found) => match found.sink.last_mark().await {
             Ok(mark) => SinkMark::Asked(mark),
             Err(error) => SinkMark::Unknown { why: error.chain() },

@@ -9,7 +9,8 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::json::LineDelimitedWriter;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use onefold::checkpoint_tools::{
-    Contents, Depth, OperatorState, StateOverview, StateReader, open_state, state_overview,
+    Contents, Depth, OperatorState, StateOverview, StateReader, keeps_none, open_state,
+    state_overview,
 };
 use onefold::types::{BatchId, Error, Result};
 
@@ -21,12 +22,25 @@ pub fn state(command: &StateCommand) -> std::result::Result<(), Failure> {
     let StateCommand::Read(args) = command;
     let store = open_store(&args.checkpoint, &args.reach)?;
     let runtime = sink_lookup::runtime()?;
-    let (reader, overview) = runtime.block_on(async {
+    let found = runtime.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::All).await?;
+        if args.version.is_none() && args.operator.is_none() && keeps_none(&contents) {
+            return Ok(None);
+        }
         let reader = open_state(&store, &contents, args.version).await?;
         let overview = state_overview(&contents, &reader);
-        Ok::<_, Error>((reader, overview))
+        Ok::<_, Error>(Some((reader, overview)))
     })?;
+    let Some((reader, overview)) = found else {
+        // A query without state has all of it: nothing is wrong.
+        if args.json {
+            terminal::json(&serde_json::json!({ "url": store.url(), "operators": [] }));
+        } else {
+            terminal::line(&format!("checkpoint  {}", store.url()));
+            terminal::line("state       none: its query keeps none");
+        }
+        return Ok(());
+    };
     let Some(wanted) = &args.operator else {
         if args.json {
             terminal::json(&overview);

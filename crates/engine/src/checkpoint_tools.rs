@@ -32,5 +32,7 @@ pub use show::{
 };
 pub use sink_rewind::{SinkRewind, apply_sink_rewind, newest_manifest_batch, plan_sink_rewind};
 pub use state_plan::{OperatorPlan, StatePlan, accept_state_plan, plan_state};
-pub use state_read::{FamilyState, OperatorState, StateOverview, open_state, state_overview};
+pub use state_read::{
+    FamilyState, OperatorState, StateOverview, keeps_none, open_state, state_overview,
+};
 pub use text_log::TextLog;

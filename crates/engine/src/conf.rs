@@ -218,6 +218,14 @@ impl RuntimeConf {
     }
 }
 
+/// Whether a session or a query takes this value.
+///
+/// # Errors
+/// As [`RuntimeConf::set`].
+pub(crate) fn check(name: &str, value: &str) -> Result<()> {
+    checked(name, value.to_owned()).map(drop)
+}
+
 /// The value as it is kept.
 fn checked(name: &str, value: String) -> Result<String> {
     // A misspelt safety of our own must not be silent; Spark has settings that mean nothing here.

@@ -14,7 +14,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::future::BoxFuture;
 use onefold_plan::pipeline::{
-    Pipeline, StreamRead, StreamReference, StreamResolver, StreamingTable, parse, plan_table,
+    Pipeline, Statement, StreamRead, StreamReference, StreamResolver, StreamingTable, parse,
+    plan_table,
 };
 use onefold_plan::stream::{StreamTable, visible_schema};
 use onefold_state::OperatorSpec;
@@ -237,6 +238,7 @@ fn plan(
     make_folders: bool,
 ) -> Result<Vec<PlannedTable>> {
     let pipeline = Arc::new(parse(text)?);
+    pipeline.statements.iter().try_for_each(check_setting)?;
     let mut done: Vec<PlannedTable> = Vec::new();
     let mut open: VecDeque<StreamingTable> = pipeline.tables().cloned().collect();
     open.iter().try_for_each(apart::check_clauses)?;
@@ -262,6 +264,15 @@ fn plan(
         }
     }
     Ok(done)
+}
+
+/// A setting that nobody knows is told where it stands, not where a table first uses it.
+fn check_setting(statement: &Statement) -> Result<()> {
+    let Statement::Set { key, value, place } = statement else { return Ok(()) };
+    crate::conf::check(key, value).map_err(|error| {
+        let text = format!("line {}, column {}: {}", place.line, place.column, error.chain());
+        Error::new(error.kind(), text)
+    })
 }
 
 /// What planning a table led to.

@@ -23,7 +23,7 @@ pub fn show(args: &ShowArgs) -> Result<(), Failure> {
     let overview = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(store.as_ref(), Depth::Newest(NEWEST)).await?;
         let mark = if contents.layout == Layout::Checkpoint {
-            sink_lookup::mark(&contents, args.sink.as_deref(), &args.reach).await
+            sink_lookup::mark_for_restart(&contents, args.sink.as_deref(), &args.reach).await
         } else {
             SinkMark::Unknown { why: "this is a bare log".to_owned() }
         };

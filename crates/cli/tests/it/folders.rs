@@ -229,3 +229,36 @@ fn errors_are_told_in_sql() {
     let text = onefold(&["explain", &place.at("p.sql")]).code(0).out;
     assert!(!text.contains("__onefold") && !text.contains("Int64("), "{text}");
 }
+
+#[test]
+fn a_setting_that_nobody_knows_is_told_at_its_own_line() {
+    let place = Place::new();
+    let table = place.table("t", "", &place.at("in"), "");
+    let said = place.refused(&format!(
+        "SET spark.sql.shuffle.partitions = 2;\n\n  SET onefold.nothing = 1;\n{table}"
+    ));
+    assert!(said.contains("line 3, column 3: ") && said.contains("onefold.nothing"), "{said}");
+}
+
+#[test]
+fn an_entry_lost_from_the_middle_of_the_manifest_is_seen_by_show_as_by_run() {
+    let place = Place::new();
+    for name in ["b", "c"] {
+        fs::write(place.path(&format!("in/{name}.json")), "{\"id\":1}\n").unwrap();
+    }
+    let location = format!("LOCATION '{}'", place.at("out"));
+    let options = ", maxFilesPerTrigger => 1";
+    place.accepted(&place.table("t", &location, &place.at("in"), options));
+    let checkpoint = place.at("onefold-data/_checkpoints/t");
+    onefold(&["checkpoint", "show", &checkpoint]).code(0);
+    let whole = onefold(&["state", "read", "--json", &checkpoint]).code(0).json();
+    assert_eq!(whole["operators"], serde_json::json!([]));
+    assert!(onefold(&["state", "read", &checkpoint]).code(0).out.contains("none: its query keeps"));
+    fs::remove_file(place.path("out/_spark_metadata/1")).unwrap();
+    let shown = onefold(&["checkpoint", "show", "--json", &checkpoint]).code(1).json();
+    assert_eq!(shown["restart"]["act"], "stop");
+    let text = shown["restart"]["text"].as_str().unwrap();
+    assert!(text.contains("_spark_metadata/1 is missing") && text.contains("repair"), "{text}");
+    let run = onefold(&["run", &place.at("p.sql"), "--trigger", "available-now"]).code(4);
+    assert!(run.err.contains("_spark_metadata/1 is missing"), "{}", run.err);
+}

@@ -74,7 +74,8 @@ pub(crate) fn verify(file: &ChosenFile, found: &Facts, tolerance: Tolerance) -> 
     let differs = |what: &str, was: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
         Err(Error::corrupt(format!(
             "{} changed since its batch was planned: {what} was {was} and is {is}; restore the \
-             file, or set onefold.source.allowChangedFiles=true to read it as it is",
+             file, or give the source (read_files or readStream) the option \
+             onefold.source.allowChangedFiles=true to read it as it is",
             file.path
         )))
     };

@@ -139,11 +139,11 @@ fn later_mark(
     remarks: &mut Vec<String>,
 ) -> Result<Option<BatchId>> {
     let mark = match sink {
-        SinkMark::Unknown { why } if later == LaterMarks::Leave => {
+        SinkMark::Unknown { why } | SinkMark::Broken { why } if later == LaterMarks::Leave => {
             remarks.push(format!("the sink was not asked ({why})"));
             return Ok(None);
         }
-        SinkMark::Unknown { why } => {
+        SinkMark::Unknown { why } | SinkMark::Broken { why } => {
             return Err(Error::invalid(format!(
                 "it is not known whether the sink holds batches after {to_batch} ({why}): name \
                  its folder with --sink, or say --later-marks leave"

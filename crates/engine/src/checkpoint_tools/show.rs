@@ -20,6 +20,11 @@ pub enum SinkMark {
         /// Why, in one clause.
         why: String,
     },
+    /// It is damaged, so that a driver would stop.
+    Broken {
+        /// How, and what to do.
+        why: String,
+    },
     /// It holds no batch, or this one.
     Asked(Option<Published>),
 }
@@ -377,6 +382,9 @@ pub(crate) fn restart(contents: &Contents, sink: &SinkMark) -> Restart {
     }
     match sink {
         SinkMark::Asked(mark) => described(decide(contents, *mark)),
+        SinkMark::Broken { why } => {
+            Restart { act: "stop", batch: None, text: format!("would stop: {why}") }
+        }
         SinkMark::Unknown { why } => {
             let last_commit = contents.commit_ids.last().copied();
             let open = contents.intent_ids.last().copied().filter(|id| Some(*id) != last_commit);

@@ -97,6 +97,13 @@ pub async fn open_state(
     }))
 }
 
+/// Whether the query of a checkpoint keeps no state, as far as it was committed. `contents` was read
+/// at [`super::Depth::All`].
+#[must_use]
+pub fn keeps_none(contents: &Contents) -> bool {
+    !contents.commit_ids.is_empty() && contents.state.is_empty() && versions(contents).is_empty()
+}
+
 /// What there is at a version.
 #[must_use]
 pub fn state_overview(contents: &Contents, reader: &StateReader) -> StateOverview {

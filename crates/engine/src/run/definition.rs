@@ -135,9 +135,13 @@ impl QueryDefinition {
         }
         match self.guarantee().whole {
             onefold_types::Delivery::ExactlyOnce { .. } => Ok(()),
-            onefold_types::Delivery::AtLeastOnce { why } => Err(Error::invalid(format!(
-                "the query is not exactly-once, which requireExactlyOnce demands: {why}"
-            ))),
+            onefold_types::Delivery::AtLeastOnce { why } => {
+                let name = self.name.as_ref();
+                let query = name.map_or("the query".to_owned(), |name| format!("query `{name}`"));
+                Err(Error::invalid(format!(
+                    "{query} is not exactly-once, which requireExactlyOnce demands: {why}"
+                )))
+            }
         }
     }
 

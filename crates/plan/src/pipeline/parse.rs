@@ -223,9 +223,13 @@ impl Parser<'_> {
         if temporary && self.take_word("view") {
             return self.view(place).map(Statement::View);
         }
-        let why = if self.word_is(0, "materialized") {
-            "a materialized view is computed anew as a whole, which this version does not do; "
-        } else if self.word_is(0, "view") {
+        if self.word_is(0, "materialized") {
+            return Err(self.error(
+                "materialized views, which are computed anew as a whole, are not supported; write \
+                 CREATE STREAMING TABLE for a table that grows with its input",
+            ));
+        }
+        let why = if self.word_is(0, "view") {
             "views of a pipeline are TEMPORARY; "
         } else if self.word_is(0, "table") {
             "tables of a pipeline are STREAMING; "

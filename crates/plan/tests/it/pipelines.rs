@@ -199,7 +199,7 @@ fn errors_of_parsing_show_the_line_with_a_caret() {
     for (text, wanted) in [
         ("DROP TABLE x", "line 1, column 1: DROP is not a statement of pipelines; these are:"),
         ("CREATE TABLE x AS SELECT 1", "column 8: expected tables of a pipeline are STREAMING;"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "a materialized view is computed anew"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "column 8: materialized views, which are"),
         ("CREATE VIEW v AS SELECT 1", "views of a pipeline are TEMPORARY"),
         ("CREATE STREAMING TABLE t USING x USING y AS SELECT 1", "USING stands twice"),
         ("CREATE STREAMING TABLE t CLUSTER BY (a) AS SELECT 1", "found `CLUSTER`"),
