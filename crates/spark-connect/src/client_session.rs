@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::limits::{self, Limits};
 use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
+use crate::python::Calls;
 use crate::python::data_source::DataSourceClass;
 use crate::python::pool::PythonPool;
 use datafusion::logical_expr::LogicalPlan;
@@ -56,6 +57,8 @@ struct Known {
     query: StreamingQuery,
     /// What ends the call of a function of the query.
     switch: Option<TcpStream>,
+    /// The calls of other functions of the query.
+    calls: Calls,
     ended: Option<Instant>,
 }
 
@@ -205,6 +208,7 @@ impl ClientSession {
         &self,
         query: StreamingQuery,
         switch: Option<TcpStream>,
+        calls: Calls,
         now: Instant,
     ) {
         let mut queries = lock(&self.queries);
@@ -217,17 +221,22 @@ impl ClientSession {
         queries.retain(|known| {
             known.ended.is_none_or(|ended| now.saturating_duration_since(ended) < STOPPED_KEPT)
         });
-        queries.push(Known { query, switch, ended: None });
+        queries.push(Known { query, switch, calls, ended: None });
     }
 
-    /// Ends the call of a function that a query waits for: its process is ended.
+    /// Ends the calls of functions that a query waits for: their processes are ended.
     pub(crate) fn interrupt(&self, query: &StreamingQuery) {
+        let python = lock(&self.python).clone();
         for known in lock(&self.queries).iter() {
-            if let Some(switch) = &known.switch
-                && known.query.run_id() == query.run_id()
-            {
+            if known.query.run_id() != query.run_id() {
+                continue;
+            }
+            if let Some(switch) = &known.switch {
                 // A worker that is gone already needs no end.
                 let _ = switch.shutdown(std::net::Shutdown::Both);
+            }
+            if let Some(python) = &python {
+                known.calls.end(python);
             }
         }
     }
@@ -338,10 +347,10 @@ impl ClientSession {
             operation.cancel();
         }
         lock(&self.listeners).take();
-        let python = lock(&self.python).take();
         if let Err(failure) = self.stop_queries() {
             tracing::warn!("a query of session {} did not stop: {}", self.id, failure.message());
         }
+        let python = lock(&self.python).take();
         if let Some(python) = python {
             python.close();
         }

@@ -4,8 +4,10 @@
 //! One daemon for each session forks the workers for functions on columns and rows ([`pool`]);
 //! `foreachBatch` has a process of its own for each query ([`worker`]). All end with the server:
 //! a daemon ends when its standard input closes. A processor of `transformWithState` ([`transform`])
-//! asks for its state over a socket of its own ([`state_server`]).
+//! asks for its state over a socket of its own ([`state_server`]). The calls of a query's functions
+//! end with the query, whatever they do ([`calls`]).
 
+mod calls;
 pub(crate) mod data_source;
 pub(crate) mod foreach;
 pub(crate) mod foreach_batch;
@@ -25,5 +27,6 @@ mod unpickle;
 mod wire;
 pub(crate) mod worker;
 
+pub(crate) use calls::Calls;
 pub(crate) use function::PythonFunction;
 pub(crate) use udf::{Shape, scalar};

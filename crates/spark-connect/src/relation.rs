@@ -15,6 +15,7 @@ use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};
 use crate::failure::{Failure, Outcome};
 use crate::observe::Observer;
+use crate::python::Calls;
 use crate::{observe, show, stack};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -41,6 +42,8 @@ pub(crate) struct Planner<'a> {
     names: usize,
     /// What `observe` put into the plan.
     pub(crate) observers: Vec<Arc<Observer>>,
+    /// Calls of the plan's functions in Python.
+    pub(crate) calls: Calls,
 }
 
 impl<'a> Planner<'a> {
@@ -52,6 +55,7 @@ impl<'a> Planner<'a> {
             depth: 0,
             names: 0,
             observers: Vec::new(),
+            calls: Calls::default(),
         }
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn start(
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
     let mut planner = Planner::new(session);
     let plan = planner.plan(input)?;
+    let calls = planner.calls;
     let observers = planner.observers.into_iter();
     let observers = observers.map(|it| it as Arc<dyn BatchObserver>).collect();
     let columns = crate::analyze::rows_schema(&plan);
@@ -58,7 +59,7 @@ pub(crate) fn start(
         (writer, switch) = foreach_batch::with_function(session, writer, function)?;
     }
     if let Some(function) = &request.foreach_writer {
-        writer = foreach::with_writer(session, writer, function)?;
+        writer = foreach::with_writer(session, writer, function, &calls)?;
     }
     let started = session.started_events();
     let query = match &request.sink_destination {
@@ -70,7 +71,7 @@ pub(crate) fn start(
         }
         _ => writer.start_default().map_err(Failure::from),
     }?;
-    session.keep_query(query.clone(), switch, Instant::now());
+    session.keep_query(query.clone(), switch, calls, Instant::now());
     let query_id = Some(ids(&query));
     let event = started.take(&query);
     Ok(WriteStreamOperationStartResult {

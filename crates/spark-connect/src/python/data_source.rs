@@ -13,6 +13,7 @@ pub(crate) use batch::{read, write};
 pub(crate) use sink::sink;
 pub(crate) use stream::stream;
 
+use super::calls::Calls;
 use super::function::{PythonFunction, eval};
 use super::pool::PythonPool;
 use super::task::Task;
@@ -32,7 +33,7 @@ use spark_connect_proto::CommonInlineUserDefinedDataSource;
 use spark_connect_proto::common_inline_user_defined_data_source::DataSource as Kind;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A class that a client registered.
 #[derive(Debug, Clone)]
@@ -87,6 +88,7 @@ impl Setting {
             version: self.class.version.clone(),
             output: DataType::Struct(output),
             settings: self.settings.clone(),
+            calls: Calls::default(),
         }
     }
 
@@ -203,7 +205,10 @@ impl Reading {
         };
         let column = BinaryArray::from_iter_values([partition]);
         let batch = RecordBatch::try_from_iter([("partition", Arc::new(column) as _)]);
-        let given = run(pool, &self.function, number, &[batch.map_err(broken)?], None)?;
+        let batch = batch.map_err(broken)?;
+        let (schema, one) = (batch.schema(), Mutex::new(Some(batch)));
+        let next = || Ok(one.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let given = run(pool, &self.function, number, &schema, &next)?;
         given.iter().map(|batch| taken(batch, fields)).collect()
     }
 }
@@ -217,9 +222,9 @@ struct Writing {
 }
 
 impl Writing {
-    /// Writes the rows of a partition: its pickled commit message. Blocks.
-    fn write(&self, number: i32, rows: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<u8>> {
-        let given = run(&self.pool, &self.function, number, rows, Some(schema))?;
+    /// Writes the rows of a partition as they come: its pickled commit message. Blocks.
+    fn write(&self, number: i32, schema: &SchemaRef, next: Next<'_>) -> Result<Vec<u8>> {
+        let given = run(&self.pool, &self.function, number, schema, next)?;
         let message = given.first().and_then(|batch| {
             let batch = match batch.columns() {
                 [only] => only.as_struct_opt().map(|it| RecordBatch::from(it.clone())),
@@ -236,34 +241,33 @@ fn broken(error: arrow::error::ArrowError) -> Error {
     Error::internal("rows do not take the form that a Python worker wants").because(error)
 }
 
-/// Runs a function over batches.
+/// Rows as workers get them: a struct in one column.
+fn sent(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+    let batch = plain_batch(batch, &plain_schema(schema))
+        .map_err(|failure| Error::internal(failure.message().to_owned()))?;
+    Ok(structs(&batch))
+}
+
+/// Gives rows one batch after the other, and `None` behind the last. Blocks.
+type Next<'a> = &'a (dyn Fn() -> Result<Option<RecordBatch>> + Sync);
+
+/// Runs a function over batches of a schema, each as it comes.
 fn run(
     pool: &PythonPool,
     function: &PythonFunction,
     partition: i32,
-    rows: &[RecordBatch],
-    schema: Option<&SchemaRef>,
+    schema: &SchemaRef,
+    next: Next<'_>,
 ) -> Result<Vec<RecordBatch>> {
-    let mut batches = Vec::with_capacity(rows.len());
-    for batch in rows {
-        let batch = plain_batch(batch, &plain_schema(&batch.schema()))
-            .map_err(|failure| Error::internal(failure.message().to_owned()))?;
-        batches.push(structs(&batch));
-    }
     // Of no rows, the columns must be known still.
-    let sent = match (batches.first(), schema) {
-        (Some(first), _) => first.schema(),
-        (None, Some(schema)) => structs(&RecordBatch::new_empty(plain_schema(schema))).schema(),
-        (None, None) => return Ok(Vec::new()),
-    };
+    let columns = sent(&RecordBatch::new_empty(Arc::clone(schema)), schema)?.schema();
     let input = |out: &mut dyn Write| {
-        let written = StreamWriter::try_new(out, &sent).and_then(|mut writer| {
-            for batch in &batches {
-                writer.write(batch)?;
-            }
-            writer.finish()
-        });
-        written.map_err(io::Error::other)
+        let mut writer = StreamWriter::try_new(out, &columns).map_err(io::Error::other)?;
+        while let Some(batch) = next().map_err(io::Error::other)? {
+            let batch = sent(&batch, schema).map_err(io::Error::other)?;
+            writer.write(&batch).map_err(io::Error::other)?;
+        }
+        writer.finish().map_err(io::Error::other)
     };
     let arguments = Some(vec![(0, None)]);
     let task = Task { function, partition, batch: None, arguments, eval_conf: Vec::new() };

@@ -1,5 +1,6 @@
 //! `foreach` with a Python writer: one task for each batch, over all of its rows.
 
+use super::calls::Calls;
 use super::function::{PythonFunction, eval};
 use super::pickle;
 use super::task::Task;
@@ -22,6 +23,7 @@ pub(crate) fn with_writer(
     session: &Arc<ClientSession>,
     writer: DataStreamWriter,
     function: &StreamingForeachFunction,
+    calls: &Calls,
 ) -> Outcome<DataStreamWriter> {
     let function = match &function.function {
         Some(Function::PythonFunction(function)) => function,
@@ -31,7 +33,7 @@ pub(crate) fn with_writer(
         None => return Err(Failure::missing("function")),
     };
     let function = PythonFunction::writer(session, function);
-    let function = PythonFunction { eval_type: eval::PLAIN_ROWS, ..function };
+    let function = PythonFunction { eval_type: eval::PLAIN_ROWS, calls: calls.clone(), ..function };
     let pool = session.python()?;
     let sink = writer.foreach_batch(move |frame, batch| {
         let rows: Vec<Vec<u8>> = pickled(&frame.collect()?)?;

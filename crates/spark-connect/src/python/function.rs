@@ -1,5 +1,6 @@
 //! A function as the client sends it.
 
+use super::calls::Calls;
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::{conf, types};
@@ -58,6 +59,8 @@ pub(crate) struct PythonFunction {
     pub(crate) output: DataType,
     /// Settings of the session.
     pub(crate) settings: Vec<(String, String)>,
+    /// The calls that are under way.
+    pub(crate) calls: Calls,
 }
 
 impl PythonFunction {
@@ -114,6 +117,7 @@ impl PythonFunction {
             version: udf.python_ver.clone(),
             output,
             settings,
+            calls: Calls::default(),
         }
     }
 }

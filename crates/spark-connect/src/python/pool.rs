@@ -3,11 +3,11 @@
 
 use super::process;
 use super::state_socket::SocketFolder;
-use super::wire::{lost, read_int, read_text, write_text};
+use super::wire::{lost, read_int, read_text, write_int, write_text};
 use onefold_types::{Error, Result};
 use std::collections::HashMap;
-use std::io;
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -62,6 +62,8 @@ type State = HashMap<&'static str, Workers>;
 struct Workers {
     daemon: Option<Daemon>,
     free: Vec<TcpStream>,
+    /// Process ids, by the ports of our ends of the connections.
+    ids: HashMap<u16, i32>,
 }
 
 /// The module that runs functions.
@@ -171,14 +173,21 @@ impl PythonPool {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
         stream.set_read_timeout(Some(BEGIN_WITHIN)).map_err(lost)?;
-        // Its process id.
-        read_int(&mut stream).map_err(lost)?;
+        let id = read_int(&mut stream).map_err(lost)?;
         write_text(&mut stream, &secret).map_err(lost)?;
         if read_text(&mut stream).map_err(lost)? != "ok" {
             return Err(Error::unavailable("the Python worker does not take our secret"));
         }
         // The user's function takes the time it takes.
         stream.set_read_timeout(None).map_err(lost)?;
+        let own = stream.local_addr().map_err(lost)?.port();
+        let mut state = self.state();
+        // Who had the port before is gone.
+        for workers in state.values_mut() {
+            workers.ids.remove(&own);
+        }
+        state.entry(module).or_default().ids.insert(own, id);
+        drop(state);
         Ok(stream)
     }
 
@@ -193,6 +202,20 @@ impl PythonPool {
         let workers = state.entry(module).or_default();
         if workers.free.len() < FREE_MAX {
             workers.free.push(stream);
+        }
+    }
+
+    /// Ends a worker, whatever it does: the call that waits for it fails.
+    pub(super) fn kill(&self, worker: &TcpStream) {
+        // A worker that is gone already needs no end.
+        let _ = worker.shutdown(Shutdown::Both);
+        let Ok(own) = worker.local_addr() else { return };
+        for workers in self.state().values_mut() {
+            let input = workers.daemon.as_mut().and_then(|daemon| daemon.input.as_mut());
+            if let (Some(id), Some(input)) = (workers.ids.remove(&own.port()), input) {
+                // The daemon kills a worker of its own whose id it reads.
+                let _ = write_int(input, id).and_then(|()| input.flush());
+            }
         }
     }
 

@@ -54,10 +54,18 @@ impl Task<'_> {
     /// Invalid, with the traceback, when the function raises. Unavailable: no worker.
     pub(super) fn run(&self, pool: &PythonPool, input: Input<'_>) -> Result<Vec<RecordBatch>> {
         let stream = pool.take()?;
+        let running = self.function.calls.begin(&stream)?;
         let reading = stream.try_clone().map_err(lost)?;
         // The worker writes while it reads: both must go on at once.
         let (written, read) = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| self.write(&stream, &pool.files, input));
+            let writer = scope.spawn(|| {
+                let written = self.write(&stream, &pool.files, input);
+                if written.is_err() {
+                    // The worker would wait for the rest for ever.
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                }
+                written
+            });
             let read = read_results(reading);
             if read.is_err() {
                 // A worker that failed reads no more.
@@ -69,6 +77,7 @@ impl Task<'_> {
         written
             .unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")))
             .map_err(lost)?;
+        drop(running);
         if reusable {
             pool.give_back(stream);
         }

@@ -17,7 +17,9 @@ use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions_aggregate::expr_fn::array_agg;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit};
 use onefold_plan::stream::{self, GroupFunction, GroupTimeout, GroupsOptions};
-use spark_connect_proto::{ApplyInPandasWithState, CoGroupMap, GroupMap, MapPartitions};
+use spark_connect_proto::{
+    ApplyInPandasWithState, CoGroupMap, CommonInlineUserDefinedFunction, GroupMap, MapPartitions,
+};
 use std::sync::Arc;
 
 /// The column of lists. No user can name it without backquotes.
@@ -40,10 +42,19 @@ fn in_groups(input: LogicalPlan, keys: Vec<Expr>, name: &str) -> Outcome<Logical
 }
 
 impl Planner<'_> {
+    /// A function of this plan.
+    pub(super) fn function(
+        &self,
+        function: &CommonInlineUserDefinedFunction,
+    ) -> Outcome<PythonFunction> {
+        let calls = self.calls.clone();
+        Ok(PythonFunction { calls, ..PythonFunction::of(self.session, function)? })
+    }
+
     pub(super) fn map_partitions(&mut self, map: &MapPartitions) -> Outcome<LogicalPlan> {
         let input = stream::shown(self.input(map.input.as_deref())?)?;
         let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
-        let function = PythonFunction::of(self.session, function)?;
+        let function = self.function(function)?;
         if ![eval::MAP_IN_PANDAS, eval::MAP_IN_ARROW].contains(&function.eval_type) {
             return Err(Failure::unsupported("this kind of function over partitions"));
         }
@@ -58,7 +69,7 @@ impl Planner<'_> {
         }
         let input = stream::shown(self.input(map.input.as_deref())?)?;
         let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
-        let function = PythonFunction::of(self.session, function)?;
+        let function = self.function(function)?;
         if ![eval::GROUPED_PANDAS, eval::GROUPED_ARROW].contains(&function.eval_type) {
             return Err(Failure::unsupported("this kind of function over groups"));
         }
@@ -75,7 +86,7 @@ impl Planner<'_> {
     /// Groups of two frames in pairs, by their keys; one of a pair may have no rows.
     pub(super) fn cogroup_map(&mut self, map: &CoGroupMap) -> Outcome<LogicalPlan> {
         let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
-        let function = PythonFunction::of(self.session, function)?;
+        let function = self.function(function)?;
         if ![eval::COGROUPED_PANDAS, eval::COGROUPED_ARROW].contains(&function.eval_type) {
             return Err(Failure::unsupported("this kind of function over pairs of groups"));
         }
@@ -120,7 +131,7 @@ impl Planner<'_> {
             return Err(Failure::unsupported("applyInPandasWithState over what is no stream"));
         }
         let function = apply.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
-        let function = PythonFunction::of(self.session, function)?;
+        let function = self.function(function)?;
         if function.eval_type != eval::GROUPED_WITH_STATE {
             return Err(Failure::unsupported("this kind of function over groups with state"));
         }

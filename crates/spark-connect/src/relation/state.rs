@@ -21,7 +21,7 @@ impl Planner<'_> {
     ) -> Outcome<LogicalPlan> {
         let input = stream::shown(self.input(map.input.as_deref())?)?;
         let function = map.func.as_ref().ok_or_else(|| Failure::missing("func"))?;
-        let function = PythonFunction::of(self.session, function)?;
+        let function = self.function(function)?;
         let with_initial = match function.eval_type {
             eval::STATE_PANDAS | eval::STATE_ROWS => false,
             eval::STATE_PANDAS_INITIAL | eval::STATE_ROWS_INITIAL => true,

@@ -17,7 +17,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A table whose partitions Python reads.
 #[derive(Debug)]
@@ -137,7 +137,9 @@ pub(crate) fn write(
     let schema: SchemaRef = Arc::new(crate::analyze::rows_schema(&plan));
     let writing = setting.plan_write(&schema, overwrite, false)?;
     let rows = session.engine.frame(plan).collect()?;
-    let written = writing.write(0, &rows, &schema);
+    let rows = Mutex::new(rows.into_iter());
+    let next = || Ok(rows.lock().unwrap_or_else(PoisonError::into_inner).next());
+    let written = writing.write(0, &schema, &next);
     let messages: Vec<Option<Vec<u8>>> = vec![written.as_ref().ok().cloned()];
     let tell = |out: &mut dyn Write| {
         let mut out = out;

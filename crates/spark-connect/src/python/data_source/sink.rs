@@ -8,19 +8,22 @@ use crate::client_session::ClientSession;
 use crate::failure::Outcome;
 use crate::python::wire::{write_bytes, write_count, write_int, write_text};
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-use futures::TryStreamExt;
+use futures::StreamExt;
 use onefold_connector::{
     Attempt, Fence, RowStream, Sink, SinkContext, SinkDefinition, StagedOutput,
 };
 use onefold_plan::schema::schema_json;
-use onefold_types::{BatchId, Delivery, Mark, Published, Result, Totals};
+use onefold_types::{BatchId, Delivery, Error, Mark, Published, Result, Totals};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
 
+/// Batches of rows that wait for a worker at most.
+const BATCHES_AHEAD: usize = 2;
 /// What stands for a message that there is not.
 const NULL: i32 = -5;
 
@@ -113,6 +116,54 @@ impl OpenSink {
         self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Writes a partition while its rows come: the commit message, and how many they were.
+    async fn written(&self, partition: u32, mut rows: RowStream) -> Result<(Vec<u8>, u64)> {
+        let (give, taken) = mpsc::channel(BATCHES_AHEAD);
+        let taken = Mutex::new(taken);
+        let all = Arc::new(AtomicBool::new(false));
+        let whole = Arc::clone(&all);
+        let (writing, schema) = (Arc::clone(&self.writing), Arc::clone(&self.schema));
+        let number = i32::try_from(partition).unwrap_or(i32::MAX);
+        let writer = tokio::spawn(blocking(move || {
+            let next = || {
+                let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                match taken.blocking_recv() {
+                    // A writer must not take rows that end early for all there are.
+                    None if !whole.load(Ordering::Acquire) => {
+                        Err(Error::unavailable("the rows of the partition ended early"))
+                    }
+                    next => Ok(next),
+                }
+            };
+            writing.write(number, &schema, &next)
+        }));
+        let (mut count, mut failure) = (0, None);
+        while let Some(batch) = rows.next().await {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    failure = Some(onefold_engine::from_datafusion(error));
+                    break;
+                }
+            };
+            count += batch.num_rows() as u64;
+            // A worker that takes no more rows says why below.
+            if give.send(batch).await.is_err() {
+                break;
+            }
+        }
+        all.store(failure.is_none(), Ordering::Release);
+        drop(give);
+        let written = writer.await;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let message = written.map_err(|error| {
+            Error::internal("the task of a Python data source ended early").because(error)
+        })??;
+        Ok((message, count))
+    }
+
     /// Commits a batch, or aborts it.
     async fn tell(&self, attempt: &Attempt, abort: bool) -> Result<()> {
         let mut messages = self.staged().remove(attempt).unwrap_or_default();
@@ -155,18 +206,7 @@ impl Sink for OpenSink {
         partition: u32,
         rows: RowStream,
     ) -> Result<StagedOutput> {
-        let collected = rows.try_collect::<Vec<RecordBatch>>().await;
-        let batches = collected.map_err(onefold_engine::from_datafusion);
-        let written = match batches {
-            Err(error) => Err(error),
-            Ok(batches) => {
-                let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-                let (writing, schema) = (Arc::clone(&self.writing), Arc::clone(&self.schema));
-                let number = i32::try_from(partition).unwrap_or(i32::MAX);
-                let written = blocking(move || writing.write(number, &batches, &schema)).await;
-                written.map(|message| (message, rows))
-            }
-        };
+        let written = self.written(partition, rows).await;
         let message = written.as_ref().ok().map(|(message, _)| message.clone());
         self.staged().entry(*attempt).or_default().push((partition, message));
         let (_, rows) = written?;
