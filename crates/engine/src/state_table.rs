@@ -1,7 +1,9 @@
 //! The state in a checkpoint as a table: `format("statestore")` and `format("state-metadata")`, with
 //! Spark's options and columns.
 
-use crate::checkpoint_tools::{Contents, Depth, open_state, state_overview};
+mod variables;
+
+use crate::checkpoint_tools::{Contents, Depth, OperatorState, open_state, state_overview};
 use crate::fault::from_datafusion;
 use crate::session::{Session, SessionInner};
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
@@ -19,8 +21,10 @@ use onefold_connector::{OptionKind, OptionSpec, Options};
 use onefold_state::{StateReader, StateRows};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, OptionMap, Result};
+use serde_json::json;
 use std::fmt;
 use std::sync::{Arc, Weak};
+use variables::{Shape, Variable};
 
 const BATCHES: OptionKind = OptionKind::Count { min: 0, max: i64::MAX as u64 };
 
@@ -33,6 +37,14 @@ static STATE_OPTIONS: &[OptionSpec] = &[
     OptionSpec::new("joinSide", OptionKind::Text, "left or right: rows that a join keeps"),
     OptionSpec::new("readChangeFeed", OptionKind::Bool, "what batches changed").default("false"),
     OptionSpec::new("changeStartBatchId", BATCHES, "the first of these batches"),
+    OptionSpec::new(
+        "flattenCollectionTypes",
+        OptionKind::Bool,
+        "a row for each element of lists and maps",
+    )
+    .default("true"),
+    OptionSpec::new("snapshotPartitionId", BATCHES, "this partition only"),
+    OptionSpec::new("snapshotStartBatchId", BATCHES, "goes with it; no other state comes of it"),
     OptionSpec::new("changeEndBatchId", BATCHES, "the last of them; default the newest commit"),
 ];
 
@@ -100,6 +112,7 @@ async fn rows(
     let version = batch.filter(|_| !feed).map(|batch| batch.next().0);
     let newest = open_state(store, contents, version).await?;
     let (operator, family) = chosen(&newest, options)?;
+    let shape = shape(&newest, operator, family, options, feed)?;
     let parts = if feed {
         let last = BatchId(newest.version().saturating_sub(1));
         let from = options.count("changeStartBatchId").unwrap_or_default();
@@ -121,12 +134,41 @@ async fn rows(
         vec![Part { reader: Arc::new(newest), operator, family, changes: None }]
     };
     let Some(first) = parts.first() else { return Err(Error::internal("no part of state")) };
-    let schema = first.rows()?.schema();
+    let schema = shape.schema(&first.rows()?.schema())?;
     let parts = parts.into_iter().map(|part| {
-        Arc::new(PartRows { part, schema: Arc::clone(&schema) }) as Arc<dyn PartitionStream>
+        Arc::new(PartRows { part, shape, schema: Arc::clone(&schema) }) as Arc<dyn PartitionStream>
     });
     let table = StreamingTable::try_new(Arc::clone(&schema), parts.collect());
-    Ok(Arc::new(table.map_err(from_datafusion)?))
+    shape.together(Arc::new(table.map_err(from_datafusion)?))
+}
+
+/// How the family is shown.
+fn shape(
+    reader: &StateReader,
+    operator: u32,
+    family: usize,
+    options: &Options,
+    feed: bool,
+) -> Result<Shape> {
+    let operator = reader.operators().iter().find(|spec| spec.id == operator);
+    let named = operator.and_then(|spec| Some((spec, spec.families.get(family)?)));
+    let variable = named.and_then(|(spec, family)| Variable::of(spec, family));
+    let flat = options.flag("flattenCollectionTypes");
+    if feed && !flat {
+        return Err(Error::invalid(
+            "readChangeFeed shows each element that changed; leave flattenCollectionTypes away",
+        ));
+    }
+    let one = options.count("snapshotPartitionId");
+    // State is the same from whichever snapshot it is read.
+    if one.is_some() != options.given("snapshotStartBatchId") || (one.is_some() && feed) {
+        return Err(Error::invalid(
+            "snapshotPartitionId and snapshotStartBatchId go together, and without readChangeFeed",
+        ));
+    }
+    let partition = one.map(|one| i32::try_from(one).unwrap_or(i32::MAX));
+    let flat = flat || matches!(variable, None | Some(Variable::Value));
+    Ok(Shape { variable, flat, partition })
 }
 
 /// The operator and family that were asked for.
@@ -176,6 +218,7 @@ impl Part {
 #[derive(Debug)]
 struct PartRows {
     part: Part,
+    shape: Shape,
     schema: SchemaRef,
 }
 
@@ -187,11 +230,14 @@ impl PartitionStream for PartRows {
     fn execute(&self, _task: Arc<TaskContext>) -> SendableRecordBatchStream {
         let outer = |error: Error| DataFusionError::External(Box::new(error));
         let schema = Arc::clone(&self.schema);
-        let rows = self.part.rows().map_err(outer);
+        let rows = self.part.rows().map_err(outer).map(|rows| (rows, 0));
+        let shape = self.shape;
         let rows = stream::once(async move { rows }).map_ok(move |rows| {
-            stream::try_unfold(rows, move |mut rows| async move {
-                let next = rows.next().await.map_err(outer)?;
-                Ok::<_, DataFusionError>(next.map(|batch| (batch, rows)))
+            stream::try_unfold(rows, move |(mut rows, first)| async move {
+                let Some(batch) = rows.next().await.map_err(outer)? else { return Ok(None) };
+                let behind = first + i64::try_from(batch.num_rows()).unwrap_or(0);
+                let shaped = shape.rows(&batch, first)?;
+                Ok::<_, DataFusionError>(Some((shaped, (rows, behind))))
             })
         });
         let rows = rows.try_flatten().boxed();
@@ -212,10 +258,20 @@ async fn metadata(
         version.map_or(0, |version| i64::try_from(version.saturating_sub(1)).unwrap_or(i64::MAX))
     };
     let (min, max) = (bound(overview.versions.first()), bound(overview.versions.last()));
-    let rows: Vec<_> = overview
+    let specs = reader.operators();
+    let processor = |id| specs.iter().find(|it| it.id == id && variables::is_processor(it));
+    // The store of a processor has one name, whatever variables are in it.
+    let rows: Vec<(&OperatorState, &str)> = overview
         .operators
         .iter()
-        .flat_map(|operator| operator.families.iter().map(move |family| (operator, family)))
+        .flat_map(|operator| {
+            let names = operator.families.iter().map(|family| family.name.as_str());
+            let names: Vec<&str> = match processor(operator.id) {
+                Some(_) => vec!["default"],
+                None => names.collect(),
+            };
+            names.into_iter().map(move |name| (operator, name))
+        })
         .collect();
     let texts = |of: &dyn Fn(usize) -> String| -> ArrayRef {
         Arc::new(StringArray::from_iter_values((0..rows.len()).map(of)))
@@ -225,13 +281,17 @@ async fn metadata(
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(it, _)| i64::from(it.id)))),
         texts(&|row| at(row).map(|(it, _)| it.kind.clone()).unwrap_or_default()),
-        texts(&|row| at(row).map(|(_, it)| it.name.clone()).unwrap_or_default()),
+        texts(&|row| at(row).map(|(_, name)| name.to_owned()).unwrap_or_default()),
         Arc::new(Int32Array::from_iter_values(rows.iter().map(|(it, _)| number(it.partitions)))),
         Arc::new(Int64Array::from(vec![min; rows.len()])),
         Arc::new(Int64Array::from(vec![max; rows.len()])),
         texts(&|row| {
-            let name = at(row).map(|(it, _)| it.name.clone()).unwrap_or_default();
-            serde_json::json!({ "name": name }).to_string()
+            let Some((it, _)) = at(row) else { return String::new() };
+            match processor(it.id) {
+                Some(spec) => json!({ "name": it.name, "stateVariables": variables::listed(spec) }),
+                None => json!({ "name": it.name }),
+            }
+            .to_string()
         }),
     ];
     let field = |name: &str, data_type| Field::new(name, data_type, false);

@@ -1,5 +1,6 @@
 //! State of the user's own: timeouts, timers, TTL and initial state over restarts.
 
+use crate::state_table::{read, texts};
 use crate::world::{Host, World};
 use arrow::datatypes::DataType;
 use onefold_engine::{
@@ -204,6 +205,56 @@ fn variables_timers_ttl_and_initial_state_live_over_restarts_with_other_partitio
         assert!(seen.contains(&1_230_203), "{seen:?}");
         assert!(!seen.contains(&fired) && !seen.contains(&fired_before), "{seen:?}");
         assert_eq!(seen.len(), 1, "a row of the key puts its timer off");
+    });
+}
+
+#[test]
+fn variables_are_tables_with_sparks_columns() {
+    worlds(|world| {
+        let (mode, output) = (TimeMode::ProcessingTime, OutputMode::Append);
+        let groups = by_parity(world);
+        let frame = groups.transform_with_state("id BIGINT", mode, output, Memory::default());
+        let frame = frame.unwrap();
+        go_on(world, &[0, 1, 2], 0, 2, &frame);
+        let rows = |name: &str, flat: &str, columns: &[&str]| {
+            let options = [("stateVarName", name), ("flattenCollectionTypes", flat)];
+            texts(&read(world, "statestore", &options).unwrap(), columns)
+        };
+        let key = "key.k AS k";
+        assert_eq!(rows("total", "true", &[key, "value.value AS v"]), ["0 2", "1 1"]);
+        let elements = rows("recent", "true", &[key, "list_element.value AS v"]);
+        assert_eq!(elements, ["0 0", "0 2", "1 1"]);
+        let columns = [key, "user_map_key.value AS id", "user_map_value.value AS v"];
+        let entries = rows("by_id", "true", &columns);
+        assert_eq!(entries, ["0 0 of 0", "0 2 of 0", "1 1 of 1"]);
+        let columns = [key, "list_value[0].value AS first", "size(list_value) AS n"];
+        assert_eq!(rows("recent", "false", &columns), ["0 0 2", "1 1 1"]);
+        assert_eq!(rows("by_id", "false", &[key, "size(map_value) AS n"]), ["0 2", "1 1"]);
+        let feed =
+            [("stateVarName", "total"), ("readChangeFeed", "true"), ("changeStartBatchId", "0")];
+        let feed = read(world, "statestore", &feed).unwrap();
+        assert_eq!(texts(&feed, &["change_type", key]).first().unwrap(), "update 0");
+        let one = |partition| {
+            let options = [
+                ("stateVarName", "total"),
+                ("snapshotPartitionId", partition),
+                ("snapshotStartBatchId", "0"),
+            ];
+            texts(&read(world, "statestore", &options).unwrap(), &[key])
+        };
+        assert_eq!([one("0"), one("1")].concat().len(), 2);
+        let metadata = read(world, "state-metadata", &[]).unwrap();
+        let seen = texts(&metadata, &["stateStoreName", "operatorProperties"]);
+        assert!(seen.len() == 1 && seen[0].starts_with("default "), "{seen:?}");
+        for (name, kind) in [
+            ("total", "ValueState"),
+            ("recent", "ListState"),
+            ("by_id", "MapState"),
+            ("$procTimers_keyToTimestamp", "TimerState"),
+        ] {
+            let wanted = format!("\"stateName\":\"{name}\",\"stateVariableType\":\"{kind}\"");
+            assert!(seen[0].contains(&wanted), "{wanted} in {seen:?}");
+        }
     });
 }
 

@@ -15,13 +15,13 @@ fn counted(host: &Host) -> World {
     world
 }
 
-fn read(world: &World, format: &str, options: &[(&str, &str)]) -> Result<DataFrame> {
+pub(crate) fn read(world: &World, format: &str, options: &[(&str, &str)]) -> Result<DataFrame> {
     let reader = world.session.read().format(format).options(options.iter().copied());
     reader.load_paths([world.place.clone()])
 }
 
 /// The rows as texts, sorted.
-fn texts(frame: &DataFrame, columns: &[&str]) -> Vec<String> {
+pub(crate) fn texts(frame: &DataFrame, columns: &[&str]) -> Vec<String> {
     let rows = frame.select_expr(columns).unwrap().collect().unwrap();
     let text = arrow::util::pretty::pretty_format_batches(&rows).unwrap().to_string();
     let mut lines: Vec<String> = text
