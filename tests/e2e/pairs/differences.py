@@ -70,24 +70,10 @@ known(
     "rows numOutputRows",
     "static_that_has_got_a_file_since",
 )
-INFERRED = "Spark leaves rows without a join key out below the watermark, which they do not move"
-known(
-    INFERRED,
-    "eventTime",
-    "streams_inner_within_a_time",
-    "streams_inner_with_one_watermark",
-    "streams_inner_without_empty_batches",
-    "streams_inner_with_different_delays",
-    "streams_inner_on_a_window",
-    "streams_inner_in_update",
-    "streams_semi",
-    "semi_of_both_sides_in_each_batch",
-    "join_then_windows",
-)
 REMOVED = "Spark does not count rows that it removes from the side of an outer join which comes out"
 known(
-    f"{INFERRED}; {REMOVED}",
-    "eventTime numRowsRemoved",
+    REMOVED,
+    "numRowsRemoved",
     "streams_left",
     "streams_right",
     "streams_left_by_the_latest_watermark",
@@ -109,14 +95,9 @@ known(
     "streams_left_with_a_condition_of_one_side",
 )
 known(
-    f"{INFERRED}; rows that the batch itself lets go are not stored",
-    "eventTime numRowsTotal numRowsRemoved numRowsUpdated",
+    "rows that the batch itself lets go are not stored",
+    "numRowsTotal numRowsRemoved numRowsUpdated",
     "windows_of_both_sides_joined",
-)
-known(
-    "nothing is late in complete mode; in Spark that holds for all groups but sessions",
-    "rows numRowsUpdated numRowsDroppedByWatermark",
-    "session_complete",
 )
 known("collect_set keeps the sign of a zero", "rows", "aggregates_of_odd_doubles", passing=True)
 known(
