@@ -13,8 +13,16 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         return Error::new(ours.kind(), ours.chain());
     }
     let kind = kind_of(&error);
-    let text = error.strip_backtrace();
+    let text = without_context(error).strip_backtrace();
     Error::new(kind, in_sql(text.lines().next().unwrap_or("no text")))
+}
+
+/// The error itself, without the names of the steps of planning that it came through.
+fn without_context(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) => without_context(*inner),
+        other => other,
+    }
 }
 
 fn kind_of(error: &DataFusionError) -> ErrorKind {
@@ -64,6 +72,13 @@ mod tests {
         let back = from_datafusion(wrapped);
         assert_eq!(back.kind(), ErrorKind::Corrupt);
         assert_eq!(back.to_string(), "file x changed: size differs");
+    }
+
+    #[test]
+    fn the_step_of_planning_that_met_an_error_is_not_the_error() {
+        let error = DataFusionError::Plan("the cause".to_owned());
+        let error = from_datafusion(error.context("Optimizer rule 'x' failed"));
+        assert_eq!(error.to_string(), "the cause");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) mod floats;
 pub(crate) mod generators;
 pub(crate) mod higher_order;
 pub(crate) mod json;
+mod lambdas_stay;
 mod list_facts;
 mod lists;
 mod maps;
@@ -61,6 +62,8 @@ use std::sync::{Arc, LazyLock};
 pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     let mut state = state.write();
+    // First, since it registers the functions that are there anew, with all their names.
+    lambdas_stay::guard(&mut state);
     datafusion_spark::register_all(&mut *state).map_err(failure::planning)?;
     for (own, known) in ALIASES {
         if let Ok(function) = state.udf(known) {

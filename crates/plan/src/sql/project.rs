@@ -2,13 +2,14 @@
 
 use super::generate;
 use crate::failure;
+use datafusion::common::TableReference;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::expr_rewriter::normalize_cols;
 use datafusion::logical_expr::utils::find_window_exprs;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_types::Result;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Computes items over the rows of a plan: plain expressions, functions over windows of rows, and
 /// at most one function that makes several rows of one. Two columns may have one name.
@@ -51,16 +52,22 @@ fn with_windows_named(item: Expr, windows: &[Expr]) -> PlanResult<Expr> {
     })
 }
 
-/// A later column of a name that is taken gets a qualifier of its own: a schema may have the name
-/// twice then, and whoever asks for it hears that it is ambiguous.
+/// Columns of one name get qualifiers of their own: a schema may have a name several times then, and
+/// whoever asks for it hears that it is ambiguous.
 fn told_apart(items: Vec<Expr>) -> Vec<Expr> {
-    let mut seen = HashSet::new();
+    let mut seen: HashMap<String, Vec<Option<TableReference>>> = HashMap::new();
+    for item in &items {
+        let (qualifier, name) = item.qualified_name();
+        seen.entry(name).or_default().push(qualifier);
+    }
     let mut again = 0_usize;
     items
         .into_iter()
         .map(|item| {
             let (qualifier, name) = item.qualified_name();
-            if seen.insert((qualifier, name.clone())) {
+            let qualifiers = seen.get(&name).map(Vec::as_slice).unwrap_or_default();
+            let same = qualifiers.iter().filter(|known| **known == qualifier).count();
+            if qualifiers.len() == 1 || (qualifier.is_some() && same == 1) {
                 return item;
             }
             again += 1;

@@ -1,7 +1,7 @@
 //! Common Spark expressions and what Spark 4 (ANSI mode, session zone UTC) gives for them.
 
 use crate::memory::context;
-use arrow::array::Array;
+use arrow::array::{Array, AsArray};
 use datafusion::prelude::SessionContext;
 use onefold_plan::schema::type_name;
 use onefold_plan::sql;
@@ -67,6 +67,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("array_max(array(1, 3, 2))", "3", "INT"),
     // Functions that take functions.
     ("transform(array(1, 2), x -> x + 1)", "[2, 3]", "ARRAY<INT>"),
+    ("array_contains(array(1, NULL), 2)", "NULL", "BOOLEAN"),
     ("transform(array(1, 2), (x, i) -> x * i)", "[0, 2]", "ARRAY<INT>"),
     ("filter(array(1, 2, 3), x -> x > 1)", "[2, 3]", "ARRAY<INT>"),
     ("exists(array(1, NULL), x -> x > 1)", "NULL", "BOOLEAN"),
@@ -248,4 +249,22 @@ async fn columns_without_alias_have_sparks_names() {
         let plan = sql::query(&context, &format!("SELECT {text}")).await.unwrap();
         assert_eq!(plan.schema().field(0).name(), wanted);
     }
+}
+
+#[tokio::test]
+async fn lambdas_and_names_that_come_twice_stand_over_other_projections() {
+    let context = context();
+    let rows = "(VALUES (1, array(1, 2), 'a'), (2, array(3), 'b')) AS t(a, b, c)";
+    let text = format!("SELECT transform(b, x -> x + 1) AS v FROM {rows}");
+    let plan = sql::query(&context, &text).await.unwrap();
+    let lists = context.execute_logical_plan(plan).await.unwrap().collect().await.unwrap();
+    let list = lists[0].column(0).as_list::<i32>().value(0);
+    assert_eq!(list.as_primitive::<arrow::datatypes::Int32Type>().values(), &[2, 3]);
+
+    let plan = sql::query(&context, &format!("SELECT a, c FROM {rows}")).await.unwrap();
+    let items = ["a", "a + 1 AS a", "c AS a"];
+    let items = items.map(|item| sql::select_items(&context, plan.schema(), item).unwrap());
+    let plan = sql::project(plan, items.into_iter().flatten().collect()).unwrap();
+    let columns = context.execute_logical_plan(plan).await.unwrap().collect().await.unwrap();
+    assert_eq!((columns[0].num_columns(), columns[0].num_rows()), (3, 2));
 }
