@@ -81,12 +81,7 @@ impl Artifacts {
         }
         self.room(bytes.len())?;
         if let Some(file) = file {
-            let path = self.folder.join(file);
-            let written = path
-                .parent()
-                .map_or(Ok(()), std::fs::create_dir_all)
-                .and_then(|()| std::fs::write(&path, &bytes));
-            written.map_err(|error| {
+            write(&self.folder.join(file), &bytes).map_err(|error| {
                 Failure::invalid(format!("the artifact `{name}` cannot be kept: {error}"))
             })?;
         }
@@ -107,6 +102,12 @@ impl Artifacts {
         *self.kept() = Kept::default();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a copy for Python, as long as the session lives")]
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    std::fs::write(path, bytes)
 }
 
 /// The file of an artifact in the folder of the session; `None` for what is kept in memory.

@@ -91,12 +91,12 @@ known(
 known(NULLS, "rows numOutputRows numRowsTotal numRowsUpdated", "join_of_odd_doubles")
 known(
     "Spark never lets the unmatched rows out when a condition is on the right side alone",
-    "rows numOutputRows eventTime numRowsTotal numRowsRemoved",
+    "rows numOutputRows numRowsTotal numRowsRemoved",
     "streams_left_with_a_condition_of_one_side",
 )
 known(
     "rows that the batch itself lets go are not stored",
-    "numRowsTotal numRowsRemoved numRowsUpdated",
+    "numRowsRemoved numRowsUpdated",
     "windows_of_both_sides_joined",
 )
 known("collect_set keeps the sign of a zero", "rows", "aggregates_of_odd_doubles", passing=True)
