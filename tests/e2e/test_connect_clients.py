@@ -53,3 +53,22 @@ def test_the_jvm_client_runs_the_program_of_a_tutorial(server: ConnectServer):
     seen = result_of(["java", *opens, "-cp", path, program], server)
     assert seen["active"] is False and seen["range"] == 10
     assert seen["values"] == list(range(len(seen["values"]))) and len(seen["values"]) >= 3
+
+
+def test_the_rust_client_runs_the_program_of_a_tutorial(server: ConnectServer):
+    cache = Path(os.environ.get("ONEFOLD_CACHE", Path.home() / ".cache" / "onefold"))
+    target = cache / "rust-client"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CARGO_")}
+    # Built once for each content of its lock file: cargo sees that nothing changed.
+    built = subprocess.run(
+        ["cargo", "build", "--locked", "--quiet", "--target-dir", str(target)],
+        cwd=HERE.parent / "rust_client",
+        env={**env, "CARGO_INCREMENTAL": "0", "CARGO_PROFILE_DEV_DEBUG": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr[-4000:]
+    program = target / "debug" / "onefold-rust-client-test"
+    seen = result_of([program], server)
+    assert seen["active"] is False and seen["range"] == 10
+    assert seen["values"] == list(range(len(seen["values"]))) and len(seen["values"]) >= 3
