@@ -9,7 +9,7 @@ mod generation;
 mod leftovers;
 mod purge;
 
-pub(crate) use gather::{Found, SinkFacts, gather, history, prepared_records, stop};
+pub(crate) use gather::{Found, SinkFacts, gather, history, prepared_records, state_facts, stop};
 pub(crate) use generation::{Driver, HostName, Takeover, take_over};
 pub(crate) use leftovers::clear as clear_leftovers;
 pub(crate) use purge::{Purge, Retained, sweep};

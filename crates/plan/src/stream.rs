@@ -22,6 +22,7 @@ mod fixed;
 mod grouping_sets;
 mod joins;
 mod late;
+mod names;
 mod nodes;
 mod physical;
 mod propagate;

@@ -13,7 +13,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .format("parquet")
         .option("checkpointLocation", "checkpoints")
         .start("table")?;
-    while spark.read().parquet("table").count()? < 3 {
+    // The first batch makes the folder.
+    while spark.read().parquet("table").count().unwrap_or(0) < 3 && query.is_active()? {
         query.await_termination(Some(0.5))?;
     }
     query.stop()?;

@@ -147,13 +147,18 @@ fn a_plan_says_what_becomes_of_state_and_drops_none_that_was_not_given_up() {
     counts.pipeline("count(*) AS n", "v % 2, window(ts, '10 seconds')");
     let other = counts.plan(1, &[]);
     assert_eq!(other["drops"], json!([NAME]));
+    let drivers = || fs::read_dir(counts.path("checkpoints/counts/_onefold/generations")).unwrap();
+    let before = drivers().count();
     let refused = onefold(&counts.run());
     assert_ne!(refused.code, Some(0));
     assert!(refused.err.contains(NAME) && refused.err.contains("--accept"), "{refused:?}");
+    assert_eq!(drivers().count(), before, "it would have fenced the query as it was");
     counts.feed(2, &[("a", 40)]);
     let accepted = counts.plan(0, &["--accept"]);
     assert_eq!(accepted["accepted"], json!([NAME]));
     onefold(&counts.run()).code(0);
+    let overview = onefold(&["state", "read", &counts.checkpoint(), "--json"]).code(0).json();
+    assert_eq!(overview["operators"][0]["name"], "aggregate by v % 2, window");
     // Only what came since is in the state.
     let rows = counts.read(&["--operator", "0"]);
     assert_eq!(rows.len(), 1, "{rows:?}");

@@ -68,7 +68,7 @@ impl Found {
 }
 
 /// What the newest commit left of state.
-async fn state_facts(store: &dyn Store, facts: &Facts) -> Result<StateFacts> {
+pub(crate) async fn state_facts(store: &dyn Store, facts: &Facts) -> Result<StateFacts> {
     let Some(batch) = facts.commit_ids.last() else { return Ok(StateFacts::Ours(None)) };
     if let Some(generation) = facts.last_commit.as_ref().and_then(|last| last.generation) {
         let path = prepared_path(*batch, generation);

@@ -7,11 +7,11 @@
 //! - State files that a retained prepared record refers to are kept.
 
 use super::term::{Surroundings, frozen_conf};
-use crate::checkpoint::prepared_records;
+use crate::checkpoint::{gather, prepared_records, state_facts};
 use crate::conf::Conf;
 use crate::evolution::{self, Evolution};
 use onefold_protocol::conf::in_force;
-use onefold_protocol::recovery::{Facts, Next};
+use onefold_protocol::recovery::{Facts, Next, StateFacts};
 use onefold_state::{Provider, SnapshotPolicy, StateConfig, StateRef, StateStore};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, Generation, QueryId, Result};
@@ -84,6 +84,32 @@ impl TermState {
             }
         }
         Ok(Some(TermState { store: opened, partitions, retained }))
+    }
+
+    /// Whether the query goes on with the state that is there, before it fences a driver that runs.
+    /// What cannot be read is left to the start itself, which says it.
+    ///
+    /// # Errors
+    /// As [`Evolution::check`].
+    pub(crate) async fn check_ahead(
+        around: &Surroundings,
+        store: &Arc<dyn Store>,
+        batches_retained: u64,
+    ) -> Result<()> {
+        if around.operators.is_empty() {
+            return Ok(());
+        }
+        let Ok(found) = gather(store.as_ref(), batches_retained).await else { return Ok(()) };
+        let Some(next) = found.last_commit().map(BatchId::next) else { return Ok(()) };
+        let Ok(StateFacts::Ours(Some(record))) = state_facts(store.as_ref(), &found.facts).await
+        else {
+            return Ok(());
+        };
+        let Ok(at) = reference(&record.state) else { return Ok(()) };
+        let Ok(evolution) = Evolution::of(store, &at, &around.operators).await else {
+            return Ok(());
+        };
+        evolution.check(store.url(), &accepted(store.as_ref(), next).await?)
     }
 
     /// A batch is committed: what it left is kept from now on.

@@ -73,6 +73,8 @@ impl Term {
         before: &mut Option<Generation>,
     ) -> Result<Term> {
         let store = Arc::clone(&around.definition.checkpoint.store);
+        let batches_retained = batches_retained(around)?;
+        TermState::check_ahead(around, &store, batches_retained).await?;
         let takeover = Takeover {
             host: HostName::of_this_machine(),
             now_ms: around.timer.now_ms(),
@@ -86,7 +88,6 @@ impl Term {
             // Garbage at most; what stands in the way of the query itself will be met again.
             tracing::warn!("leftovers in {} stay: {}", store.url(), error.chain());
         }
-        let batches_retained = batches_retained(around)?;
         let mut found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let left_behind = std::mem::take(&mut found.left_behind);
         let sources = open_sources(around, &store, &found).await?;

@@ -6,17 +6,22 @@ use datafusion::common::TableReference;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::expr_rewriter::normalize_cols;
-use datafusion::logical_expr::utils::find_window_exprs;
+use datafusion::logical_expr::utils::{find_aggregate_exprs, find_window_exprs};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_types::Result;
 use std::collections::HashMap;
 
 /// Computes items over the rows of a plan: plain expressions, functions over windows of rows, and
-/// at most one function that makes several rows of one. Two columns may have one name.
+/// at most one function that makes several rows of one. Two columns may have one name. Aggregates
+/// among them are over all rows, as in `df.select(sum("n"))`.
 ///
 /// # Errors
 /// Invalid, when an item does not fit the columns.
 pub fn project(input: LogicalPlan, items: Vec<Expr>) -> Result<LogicalPlan> {
+    let over_all = !find_aggregate_exprs(items.iter()).is_empty();
+    if over_all && find_window_exprs(items.iter()).is_empty() {
+        return super::aggregate::aggregate(input, Vec::new(), items);
+    }
     projected(input, items).map_err(failure::planning)
 }
 

@@ -180,7 +180,7 @@ fn plain_names(mut spec: OperatorSpec) -> OperatorSpec {
     let plain = |schema: &SchemaRef| -> SchemaRef {
         let fields = schema.fields().iter().map(|field| {
             let name = crate::pipeline::without_table_names(field.name());
-            let name = with_plain_literals(&name);
+            let name = super::names::with_plain_literals(&name);
             field.as_ref().clone().with_name(name)
         });
         Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
@@ -190,49 +190,4 @@ fn plain_names(mut spec: OperatorSpec) -> OperatorSpec {
         family.value = plain(&family.value);
     }
     spec
-}
-
-/// Literals in a column's name as they stand in SQL: `window(ts,Utf8("10 seconds")).end` becomes
-/// `window(ts,'10 seconds').end`.
-fn with_plain_literals(name: &str) -> String {
-    let mut plain = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(place) = ["Utf8(\"", "Int64("].iter().filter_map(|it| rest.find(it)).min() {
-        let (before, literal) = rest.split_at(place);
-        let text = literal.strip_prefix("Utf8(\"").and_then(|text| text.split_once("\")"));
-        let number = literal.strip_prefix("Int64(").and_then(|number| number.split_once(')'));
-        let start = !before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
-        match (text, number) {
-            (Some((text, after)), _) if start => {
-                plain.extend([before, "'", text, "'"]);
-                rest = after;
-            }
-            (None, Some((number, after))) if start => {
-                plain.extend([before, number]);
-                rest = after;
-            }
-            _ => break,
-        }
-    }
-    plain.push_str(rest);
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_plain_literals;
-
-    #[test]
-    fn literals_in_names_of_columns_are_as_in_sql() {
-        for (name, plain) in [
-            ("window(ts,Utf8(\"10 seconds\")).end", "window(ts,'10 seconds').end"),
-            ("count(Int64(1))[count]", "count(1)[count]"),
-            ("x + Int64(2) || Utf8(\"a\")", "x + 2 || 'a'"),
-            ("MyInt64(3)", "MyInt64(3)"),
-            ("Utf8(\"open", "Utf8(\"open"),
-            ("k", "k"),
-        ] {
-            assert_eq!(with_plain_literals(name), plain);
-        }
-    }
 }

@@ -268,3 +268,17 @@ async fn lambdas_and_names_that_come_twice_stand_over_other_projections() {
     let columns = context.execute_logical_plan(plan).await.unwrap().collect().await.unwrap();
     assert_eq!((columns[0].num_columns(), columns[0].num_rows()), (3, 2));
 }
+
+#[tokio::test]
+async fn aggregates_among_items_are_over_all_rows() {
+    let context = context();
+    let rows = "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS t(n, c)";
+    let plan = sql::query(&context, rows).await.unwrap();
+    let items = ["sum(n) AS s", "count(*) + 1 AS more"];
+    let items = items.map(|item| sql::select_items(&context, plan.schema(), item).unwrap());
+    let plan = sql::project(plan, items.into_iter().flatten().collect()).unwrap();
+    let found = context.execute_logical_plan(plan).await.unwrap().collect().await.unwrap();
+    assert_eq!(found.iter().map(|rows| rows.num_rows()).sum::<usize>(), 1);
+    let shown = arrow::util::pretty::pretty_format_batches(&found).unwrap().to_string();
+    assert!(shown.contains("| 3 | 3    |"), "{shown}");
+}

@@ -1,9 +1,11 @@
 //! One operator with state: what it keeps, and how it runs in a batch.
 
 use super::super::bounds::StateBound as Bound;
+use super::super::names::lasting;
 use super::super::nodes::{self, UserFunction, as_node_of};
 use super::super::stateful::dedup_event_time;
 use crate::failure;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Column, DFSchema, JoinSide};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
@@ -134,15 +136,16 @@ impl Lowering<'_> {
             filters.push(lowered.filter);
         }
         let (id, label, arrow) = (node.identity.id, node.identity.label.clone(), input.as_arrow());
-        if let Some(session) = node.session {
+        let (spec, kind) = if let Some(session) = node.session {
             let operator = SessionAggregate { group, session, aggregates, filters };
-            let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
-            return Ok(Operator { spec, kind: Kind::Session(operator) });
-        }
-        let event_time = node.event_time;
-        let operator = StatefulAggregate { group, aggregates, filters, event_time };
-        let spec = operator.spec(id, label, arrow).map_err(failure::external)?;
-        Ok(Operator { spec, kind: Kind::Aggregate(operator) })
+            (operator.spec(id, label, arrow), Kind::Session(operator))
+        } else {
+            let event_time = node.event_time;
+            let operator = StatefulAggregate { group, aggregates, filters, event_time };
+            (operator.spec(id, label, arrow), Kind::Aggregate(operator))
+        };
+        let spec = with_lasting_names(spec.map_err(failure::external)?, node);
+        Ok(Operator { spec, kind })
     }
 
     fn deduplicate(&self, node: &nodes::Deduplicate) -> Result<Operator> {
@@ -272,4 +275,31 @@ impl Lowering<'_> {
         let schema = Arc::new(schema.as_arrow().clone());
         Ok(JoinFilter::new(expression, indices, schema))
     }
+}
+
+/// Columns of state named after what they hold: a column's name begins with that of its group or
+/// aggregate in the query.
+fn with_lasting_names(mut spec: OperatorSpec, node: &nodes::StatefulAggregate) -> OperatorSpec {
+    let exprs = node.group.iter().chain(&node.aggregates);
+    let names: Vec<(&str, String)> = (node.schema.fields().iter().zip(exprs))
+        .map(|(field, expr)| (field.name().as_str(), lasting(expr)))
+        .filter(|(name, lasting)| name != lasting)
+        .collect();
+    let renamed = |schema: &SchemaRef| -> SchemaRef {
+        let fields = schema.fields().iter().map(|field| {
+            let known = names.iter().find_map(|(name, lasting)| {
+                let rest = field.name().strip_prefix(name)?;
+                let whole = rest.is_empty() || rest.starts_with(['[', '.']);
+                whole.then(|| format!("{lasting}{rest}"))
+            });
+            let name = known.unwrap_or_else(|| field.name().clone());
+            field.as_ref().clone().with_name(name)
+        });
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    };
+    for family in &mut spec.families {
+        family.key = renamed(&family.key);
+        family.value = renamed(&family.value);
+    }
+    spec
 }

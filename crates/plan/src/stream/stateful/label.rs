@@ -1,5 +1,6 @@
 //! Numbers and lasting names of operators and watermarks.
 
+use crate::stream::names::lasting;
 use crate::stream::nodes::{
     Deduplicate, EventTimeWatermark, GlobalLimit, Identity, StatefulAggregate, StreamJoin,
     UserState, as_node, extension,
@@ -36,12 +37,7 @@ pub(super) fn number(plan: LogicalPlan, whole_rows: bool) -> Result<(LogicalPlan
 }
 
 fn short(exprs: &[Expr]) -> String {
-    let names = exprs.iter().map(|expr| match expr {
-        Expr::Column(column) => column.name.clone(),
-        Expr::Alias(alias) => alias.name.clone(),
-        other => other.schema_name().to_string(),
-    });
-    names.collect::<Vec<_>>().join(", ")
+    exprs.iter().map(lasting).collect::<Vec<_>>().join(", ")
 }
 
 /// What an operator does, in a few words.
@@ -51,8 +47,8 @@ fn meaning(plan: &LogicalPlan) -> Option<String> {
             return Some("aggregate".to_owned());
         }
         let kind = if node.session.is_some() { "sessions" } else { "aggregate" };
-        let groups = node.schema.fields().iter().take(node.group.len());
-        let groups: Vec<&str> = groups.map(|field| group_name(field.name())).collect();
+        let groups: Vec<String> = node.group.iter().map(lasting).collect();
+        let groups: Vec<&str> = groups.iter().map(|name| group_name(name)).collect();
         return Some(format!("{kind} by {}", groups.join(", ")));
     }
     if let Some(node) = as_node::<Deduplicate>(plan) {
