@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What building needs: Rust (which the user brings), a C compiler with the C library's headers, and
-# protoc for the messages of Spark Connect.
+# What building needs: Rust (which the user brings), C and C++ compilers with the C library's headers
+# (librdkafka and others), OpenSSL's headers (librdkafka's encryption), and protoc for the messages
+# of Spark Connect.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,10 @@ fi
 
 scripts/need.sh \
     "gcc=command -v cc" \
+    "g++=command -v c++" \
+    "make=command -v make" \
+    "pkg-config=command -v pkg-config" \
+    "libssl-dev=pkg-config --exists openssl" \
     "protobuf-compiler=command -v protoc" \
     "libprotobuf-dev=cd \$(mktemp -d) && echo 'import \"google/protobuf/any.proto\";' >a.proto && protoc -o a.out a.proto" \
     "libc6-dev=echo '#include <stdlib.h>' | cc -E -x c -" \
