@@ -1,6 +1,6 @@
 # Onefold: `make demo` shows it, `make test` proves it. Both install what is missing on the machine
 # (with apt-get as root or through sudo; otherwise they say what to install) and leave nothing in
-# this folder: builds and the tests' Python live in ~/.cache/onefold.
+# this folder: builds, the tests' Python and Kafka live in ~/.cache/onefold.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -54,5 +54,5 @@ setup-build: ## Installs what building needs
 	@scripts/setup-build.sh
 
 .PHONY: clean
-clean: ## Removes builds and the tests' Python from ~/.cache/onefold
-	rm -rf -- "$(cache)"/target "$(cache)"/venv-*
+clean: ## Removes builds, the tests' Python and Kafka from ~/.cache/onefold
+	rm -rf -- "$(cache)"/target "$(cache)"/venv-* "$(cache)"/kafka-*

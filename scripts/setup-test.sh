@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the tests need beyond a build: rustfmt and clippy, strace (faults of the disk), libclang
-# (RocksDB's headers), Java with its compiler (the other engine of the round-trip tests, and programs
-# of Spark's JVM client), and a Python with the packages of tests/e2e/requirements.txt.
+# (RocksDB's headers), Java with its compiler (the other engine of the round-trip tests, programs of
+# Spark's JVM client, and Kafka), the jars of Apache Kafka, and a Python with the packages of
+# tests/e2e/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,3 +30,4 @@ if [ "${java_version:-0}" -lt 17 ]; then
 fi
 
 scripts/venv.sh >/dev/null
+scripts/kafka.sh jars >/dev/null

@@ -8,6 +8,7 @@ from typing import Iterator
 import pytest
 
 from command import Onefold
+from kafka_broker import KafkaBroker
 from s3_server import S3Server, served
 from stream import Stream, stream_in
 
@@ -61,3 +62,11 @@ def stream(tmp_path: Path) -> Stream:
 @pytest.fixture
 def s3(binary: Path) -> Iterator[S3Server]:
     yield from served(binary.parent / "examples" / "s3_server")
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory) -> Iterator[KafkaBroker]:
+    """One broker for all tests that do not harm it."""
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.close()

@@ -1,5 +1,5 @@
 //! What tests need to see faults: a store that fails where it is told to, a clock that is set by
-//! hand, a count of every id, a store in memory and an S3 server on this machine.
+//! hand, a count of every id, a store in memory, an S3 server and a Kafka cluster on this machine.
 //!
 //! *Why separate:* nothing here is part of the product; only tests depend on it.
 //! *What always holds:* no real time, no fixed port, no file outside what a test gives.
@@ -9,6 +9,7 @@
 #[cfg(feature = "clock")]
 mod clock;
 mod faults;
+pub mod kafka;
 mod memory;
 pub mod oracle;
 pub mod planted;

@@ -1,0 +1,126 @@
+//! A real Kafka cluster on loopback.
+//!
+//! The cluster is what `scripts/kafka.sh serve` runs: it ends when this process does, however that
+//! ends.
+
+use std::io::{self, BufRead, BufReader, Error, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A running cluster of nodes that are numbered from 1.
+#[derive(Debug)]
+pub struct Broker {
+    bootstrap: String,
+    talk: Mutex<Talk>,
+}
+
+#[derive(Debug)]
+struct Talk {
+    script: Child,
+    /// `None` once the cluster is to end.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    fn hear(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(Error::other("scripts/kafka.sh ended; what it said stands above"));
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    fn ask(&mut self, command: &str) -> io::Result<String> {
+        let input = self.input.as_mut().ok_or_else(|| Error::other("the cluster has ended"))?;
+        writeln!(input, "{command}")?;
+        input.flush()?;
+        self.hear()
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kafka.sh")
+}
+
+impl Broker {
+    /// A cluster of one node in a folder.
+    ///
+    /// # Errors
+    /// The script failed, as where Java is missing.
+    pub fn start(folder: &Path) -> io::Result<Broker> {
+        Broker::start_nodes(folder, 1, &[])
+    }
+
+    /// A cluster of some nodes, with settings such as `log.retention.ms=1000`.
+    ///
+    /// # Errors
+    /// The script failed, as where Java is missing.
+    pub fn start_nodes(folder: &Path, nodes: u32, settings: &[&str]) -> io::Result<Broker> {
+        let mut script = Command::new(script())
+            .arg("serve")
+            .arg(folder)
+            .arg(nodes.to_string())
+            .args(settings)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = script.stdin.take();
+        let output = script.stdout.take().ok_or_else(|| Error::other("no standard output"))?;
+        let mut talk = Talk { script, input, output: BufReader::new(output) };
+        let about = talk.hear()?;
+        let bootstrap = about
+            .split_once("\"bootstrap\":\"")
+            .and_then(|(_, rest)| rest.split_once('"'))
+            .map(|(bootstrap, _)| bootstrap.to_owned())
+            .ok_or_else(|| Error::other(about.clone()))?;
+        Ok(Broker { bootstrap, talk: Mutex::new(talk) })
+    }
+
+    /// What clients connect to.
+    #[must_use]
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a node with SIGKILL.
+    ///
+    /// # Errors
+    /// The script has ended.
+    pub fn kill(&self, node: u32) -> io::Result<()> {
+        self.talk().ask(&format!("kill {node}")).map(drop)
+    }
+
+    /// Ends a node in order.
+    ///
+    /// # Errors
+    /// The script has ended.
+    pub fn stop(&self, node: u32) -> io::Result<()> {
+        self.talk().ask(&format!("stop {node}")).map(drop)
+    }
+
+    /// Brings a node back on the ports and logs that it had, and waits until it answers.
+    ///
+    /// # Errors
+    /// The node did not come back.
+    pub fn restart(&self, node: u32) -> io::Result<()> {
+        let answer = self.talk().ask(&format!("start {node}"))?;
+        if answer.parse::<u32>().is_ok() {
+            return Ok(());
+        }
+        Err(Error::other(format!("node {node}: {answer}")))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let mut talk = self.talk();
+        talk.input = None;
+        let _ = talk.script.wait();
+    }
+}

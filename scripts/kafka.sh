@@ -1,0 +1,231 @@
+#!/usr/bin/env bash
+# A real Apache Kafka on loopback, for tests.
+#
+#   kafka.sh jars                                prints the folder of its jars; fetches them once
+#   kafka.sh serve FOLDER [NODES] [NAME=VALUE…]  runs a cluster until its standard input ends
+#   kafka.sh start FOLDER [NODES] [NAME=VALUE…]  the same in the background
+#   kafka.sh stop FOLDER                         ends what `start` began
+#
+# A cluster lives in FOLDER: each node is broker and controller in one process, on ports that were
+# free. Once it answers, `serve` and `start` print one line of JSON:
+#   {"bootstrap":"127.0.0.1:40001","pids":[4242]}
+# `serve` then takes commands from standard input, one a line, and answers each with a line:
+#   kill N    SIGKILL           stop N    SIGTERM, waits for the end
+#   start N   on the same ports and logs: prints the pid once it answers
+# NAME=VALUE are settings of the broker that replace those below.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${ONEFOLD_CACHE:-$HOME/.cache/onefold}
+# Beginnings until the chosen ports were still free when the nodes took them.
+TRIES=5
+# Seconds until a node must answer.
+PATIENCE=60
+
+say() { echo "kafka.sh: $*" >&2; }
+
+jars() {
+    local key folder
+    key=$(cat "$here/kafka/pom.xml" "$here/kafka/jars.sha256" | sha256sum | cut -c1-12)
+    folder=$cache/kafka-$key
+    if [ ! -e "$folder/complete" ]; then
+        mkdir -p "$cache"
+        (
+            flock 9 # two clones may get here at once
+            [ ! -e "$folder/complete" ] || exit 0
+            "$here/need.sh" "maven=command -v mvn" >&2
+            say "fetching Apache Kafka into $folder"
+            rm -rf -- "$folder"
+            mkdir -p "$folder"
+            mvn --batch-mode --quiet --strict-checksums --file "$here/kafka/pom.xml" \
+                org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies \
+                -DincludeScope=runtime "-DoutputDirectory=$folder" >&2
+            (cd "$folder" && sha256sum --check --quiet --strict "$here/kafka/jars.sha256") >&2
+            touch "$folder/complete"
+        ) 9>"$cache/kafka.lock"
+    fi
+    echo "$folder"
+}
+
+# Prints as many ports as asked for that nobody listens on now.
+free_ports() {
+    python3 - "$1" <<'PYTHON'
+import socket, sys
+taken = [socket.socket() for _ in range(int(sys.argv[1]))]
+for one in taken:
+    one.bind(("127.0.0.1", 0))
+print(*[one.getsockname()[1] for one in taken])
+PYTHON
+}
+
+# Writes the settings of each node of a new cluster.
+settle() {
+    local folder=$1 nodes=$2 copies isr ports voters="" bootstrap="" n
+    shift 2
+    copies=$((nodes < 3 ? nodes : 3))
+    isr=$((nodes < 3 ? 1 : 2))
+    read -ra ports <<<"$(free_ports $((2 * nodes)))"
+    for ((n = 1; n <= nodes; n++)); do
+        voters+=${voters:+,}$n@127.0.0.1:${ports[nodes + n - 1]}
+        bootstrap+=${bootstrap:+,}127.0.0.1:${ports[n - 1]}
+    done
+    mkdir -p "$folder"
+    echo "$bootstrap" >"$folder/bootstrap"
+    for ((n = 1; n <= nodes; n++)); do
+        rm -rf -- "${folder:?}/node-$n"
+        mkdir -p "$folder/node-$n"
+        cat >"$folder/node-$n/server.properties" <<SETTINGS
+process.roles=broker,controller
+node.id=$n
+controller.quorum.voters=$voters
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:${ports[n - 1]},CONTROLLER://127.0.0.1:${ports[nodes + n - 1]}
+advertised.listeners=PLAINTEXT://127.0.0.1:${ports[n - 1]}
+log.dirs=$folder/node-$n/logs
+auto.create.topics.enable=false
+default.replication.factor=$copies
+min.insync.replicas=$isr
+offsets.topic.num.partitions=2
+offsets.topic.replication.factor=$copies
+transaction.state.log.num.partitions=2
+transaction.state.log.replication.factor=$copies
+transaction.state.log.min.isr=$isr
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=$copies
+share.coordinator.state.topic.min.isr=$isr
+group.initial.rebalance.delay.ms=0
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.io.buffer.size=65536
+log.initial.task.delay.ms=1000
+log.cleaner.backoff.ms=1000
+num.network.threads=2
+num.io.threads=2
+background.threads=2
+num.recovery.threads.per.data.dir=1
+controlled.shutdown.enable=true
+SETTINGS
+        [ $# -eq 0 ] || printf '%s\n' "$@" >>"$folder/node-$n/server.properties"
+    done
+}
+
+# A node lives for seconds, on few cores: the first compiler alone is soonest.
+run_java() {
+    exec env -u LD_LIBRARY_PATH java -Xms64m "-Xmx${KAFKA_HEAP:-320m}" -XX:+UseSerialGC \
+        -XX:TieredStopAtLevel=1 -Xshare:auto \
+        "-Dlog4j2.configurationFile=$here/kafka/log4j2.properties" -cp "$jars/*" "$@"
+}
+
+format() {
+    local folder=$1 nodes=$2 cluster n
+    cluster=$(python3 -c 'import base64, os; print(base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("="))')
+    for ((n = 1; n <= nodes; n++)); do
+        (run_java kafka.tools.StorageTool format --cluster-id "${cluster/#-/A}" \
+            --config "$folder/node-$n/server.properties") >"$folder/node-$n/format" 2>&1 || {
+            cat "$folder/node-$n/format" >&2
+            return 1
+        }
+    done
+}
+
+launch() {
+    local folder=$1 n=$2
+    : >"$folder/node-$n/output"
+    (cd "$folder/node-$n" && run_java kafka.Kafka server.properties </dev/null >output 2>&1) &
+    echo $! >"$folder/node-$n/pid"
+}
+
+# Waits until a node answers; fails when it ended or takes too long.
+answers() {
+    local folder=$1 n=$2 pid waited=0
+    pid=$(<"$folder/node-$n/pid")
+    while ! grep -q "Kafka Server started" "$folder/node-$n/output"; do
+        if ! kill -0 "$pid" 2>/dev/null || [ $((waited += 1)) -gt $((PATIENCE * 20)) ]; then
+            return 1
+        fi
+        sleep 0.05
+    done
+}
+
+end_all() {
+    local folder=$1 file pid
+    for file in "$folder"/node-*/pid; do
+        [ -e "$file" ] || continue
+        pid=$(<"$file")
+        kill -KILL "$pid" 2>/dev/null || true
+        rm -f -- "$file"
+    done
+    { wait; } 2>/dev/null # which would tell that they were killed
+}
+
+# Brings a new cluster up.
+bring_up() {
+    local folder=$1 nodes=$2 try n up
+    for ((try = 1; try <= TRIES; try++)); do
+        settle "$@"
+        format "$folder" "$nodes"
+        up=yes
+        for ((n = 1; n <= nodes; n++)); do launch "$folder" "$n"; done
+        for ((n = 1; n <= nodes; n++)); do answers "$folder" "$n" || up=no; done
+        if [ "$up" = yes ]; then
+            local pids=("$folder"/node-*/pid)
+            printf '{"bootstrap":"%s","pids":[%s]}\n' "$(<"$folder/bootstrap")" \
+                "$(cat "${pids[@]}" | paste -sd,)"
+            return 0
+        fi
+        local outputs=("$folder"/node-*/output)
+        end_all "$folder"
+        if ! grep -q "Address already in use\|BindException" "${outputs[@]}"; then break; fi
+        say "a port was taken meanwhile; trying others"
+    done
+    tail -n 40 "$folder"/node-*/output >&2
+    say "the cluster in $folder did not come up"
+    return 1
+}
+
+obey() {
+    local folder=$1 act n pid
+    while read -r act n; do
+        pid=$(cat "$folder/node-$n/pid" 2>/dev/null || echo none)
+        case $act in
+            kill)
+                { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
+                echo killed
+                ;;
+            stop)
+                { kill -TERM "$pid" && wait "$pid"; } 2>/dev/null || true
+                echo stopped
+                ;;
+            start)
+                launch "$folder" "$n"
+                if answers "$folder" "$n"; then cat "$folder/node-$n/pid"; else echo failed; fi
+                ;;
+            *) echo "unknown command $act" ;;
+        esac
+    done
+}
+
+command=${1:-}
+[ "$command" = jars ] || [ $# -ge 2 ] || {
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
+    exit 2
+}
+jars=$(jars)
+case $command in
+    jars) echo "$jars" ;;
+    serve | start)
+        folder=$(mkdir -p "$2" && cd "$2" && pwd)
+        nodes=${3:-1}
+        shift $(($# < 3 ? $# : 3))
+        if [ "$command" = serve ]; then trap 'end_all "$folder"' EXIT; fi
+        bring_up "$folder" "$nodes" "$@"
+        if [ "$command" = serve ]; then obey "$folder"; else disown -a; fi
+        ;;
+    stop) end_all "$(cd "$2" && pwd)" ;;
+    *)
+        say "no command $command"
+        exit 2
+        ;;
+esac
