@@ -37,6 +37,7 @@ fn takes(kind: OptionKind) -> String {
         OptionKind::Duration => "a span of time, such as 10s".to_owned(),
         OptionKind::Choice(words) => words.join(" | "),
         OptionKind::Secret => "text, never shown".to_owned(),
+        OptionKind::Refused => "refused".to_owned(),
     }
 }
 

@@ -24,6 +24,9 @@ pub enum OptionKind {
     Choice(&'static [&'static str]),
     /// A text that must never be shown.
     Secret,
+    /// Not taken, whatever its value: users know it from elsewhere, and the row's text says why it
+    /// is refused and what to do instead.
+    Refused,
 }
 
 /// One option.
@@ -44,6 +47,12 @@ impl OptionSpec {
     #[must_use]
     pub const fn new(name: &'static str, kind: OptionKind, doc: &'static str) -> Self {
         OptionSpec { name, kind, default: None, doc }
+    }
+
+    /// A row for an option that is refused by name, with the reason.
+    #[must_use]
+    pub const fn refused(name: &'static str, why: &'static str) -> Self {
+        Self::new(name, OptionKind::Refused, why)
     }
 
     /// The same with a default.
@@ -142,6 +151,7 @@ fn unknown_option(connector: &str, table: &[&[OptionSpec]], name: &str) -> Error
     let nearest = table
         .iter()
         .flat_map(|rows| rows.iter())
+        .filter(|row| row.kind != OptionKind::Refused)
         .map(|row| {
             (strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase()), row)
         })
@@ -158,6 +168,12 @@ fn unknown_option(connector: &str, table: &[&[OptionSpec]], name: &str) -> Error
 fn check_value(connector: &str, spec: &OptionSpec, value: &str) -> Result<()> {
     let wanted = match spec.kind {
         OptionKind::Text | OptionKind::Secret => return Ok(()),
+        OptionKind::Refused => {
+            return Err(Error::invalid(format!(
+                "option `{}` is refused by {connector}: {}",
+                spec.name, spec.doc
+            )));
+        }
         OptionKind::Bool if matches!(value.to_lowercase().as_str(), "true" | "false") => {
             return Ok(());
         }
@@ -231,7 +247,18 @@ mod tests {
             "files a batch",
         ),
         OptionSpec::new("maxFileAge", OptionKind::Duration, "age").default("7d"),
+        OptionSpec::refused("maxFileAges", "it never was"),
     ]];
+
+    #[test]
+    fn a_refused_option_tells_the_reason_and_is_never_proposed() {
+        let given = OptionMap::new().with("maxfileages", "hunter2");
+        let error = Options::check("file source", TABLE, given).unwrap_err().to_string();
+        assert_eq!(error, "option `maxFileAges` is refused by file source: it never was");
+        let given = OptionMap::new().with("maxFileAgess", "1");
+        let error = Options::check("file source", TABLE, given).unwrap_err().to_string();
+        assert!(error.contains("the nearest is `maxFileAge`"), "{error}");
+    }
 
     #[test]
     fn an_unknown_option_is_named_with_the_nearest() {

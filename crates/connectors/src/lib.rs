@@ -7,6 +7,7 @@ pub mod file_source;
 mod formats;
 mod held_rows;
 mod java_pattern;
+pub mod kafka;
 pub mod memory;
 pub mod noop;
 pub mod rate;

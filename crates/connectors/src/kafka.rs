@@ -1,0 +1,8 @@
+//! Kafka: a source that reads exactly the offsets of the log, and what source and sink share.
+//!
+//! *Where to start:* `settings` says which of Kafka's own settings a user may give, `client` makes
+//! clients of them, `errors` gives librdkafka's errors a kind; `source` is the source.
+
+mod client;
+mod errors;
+mod settings;
