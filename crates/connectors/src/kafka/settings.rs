@@ -91,12 +91,14 @@ fn config(
     fixed: &[(&str, &str)],
     kind: &str,
 ) -> Result<ClientConfig> {
-    if options.text("kafka.bootstrap.servers").is_none_or(|servers| servers.trim().is_empty()) {
+    let servers = options.text("kafka.bootstrap.servers").or(options.text("bootstrapServers"));
+    let Some(servers) = servers.filter(|servers| !servers.trim().is_empty()) else {
         return Err(Error::invalid(format!(
             "option 'kafka.bootstrap.servers' must be specified for configuring Kafka {kind}"
         )));
-    }
+    };
     let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers.trim());
     config.set_log_level(RDKafkaLogLevel::Info);
     for (name, value) in FIXED.iter().chain(fixed) {
         config.set(*name, *value);

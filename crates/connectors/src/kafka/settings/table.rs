@@ -15,6 +15,7 @@ const fn row(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionS
 /// Settings of every client.
 pub(crate) static CLIENT: &[OptionSpec] = &[
     row("kafka.bootstrap.servers", TEXT, "brokers to ask first, as host:port,host:port; required"),
+    row("bootstrapServers", TEXT, "the same, as SQL's read_kafka names it"),
     row("kafka.client.id", TEXT, "the name under which brokers log requests"),
     row("kafka.client.rack", TEXT, "where this client is, to read from a near replica"),
     row(

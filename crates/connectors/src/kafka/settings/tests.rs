@@ -128,5 +128,7 @@ fn a_login_that_does_not_fit_is_named() {
 fn brokers_must_be_named() {
     let error = consumer(&checked(&[]).unwrap()).unwrap_err().to_string();
     assert!(error.contains("'kafka.bootstrap.servers' must be specified"), "{error}");
+    let short = consumer(&checked(&[("bootstrapServers", "a:1")]).unwrap()).unwrap();
+    assert_eq!(short.get("bootstrap.servers"), Some("a:1"));
     assert!(producer(&checked(&[("kafka.bootstrap.servers", " ")]).unwrap()).is_err());
 }
