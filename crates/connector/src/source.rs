@@ -39,6 +39,8 @@ pub struct SourceRequest {
     pub paths: Vec<String>,
     /// Runtime settings of the session, as in [`SourceContext::conf`].
     pub conf: BTreeMap<String, String>,
+    /// What is there now is read, as a table, and not a stream.
+    pub whole: bool,
 }
 
 /// A source as part of a query's definition: it has a schema but reads nothing yet. The same

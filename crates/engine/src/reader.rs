@@ -137,19 +137,15 @@ impl DataStreamReader {
     /// As [`DataStreamReader::table`], for a read of what is there now: the schema may be found in
     /// the files.
     pub(crate) async fn table_now(self, paths: Vec<String>) -> Result<StreamTable> {
-        self.defined(paths, [("spark.sql.streaming.schemaInference", "true")]).await
+        self.defined(paths, true).await
     }
 
     /// Defines the source.
     pub(crate) async fn table(self, paths: Vec<String>) -> Result<StreamTable> {
-        self.defined(paths, []).await
+        self.defined(paths, false).await
     }
 
-    async fn defined<const N: usize>(
-        mut self,
-        mut paths: Vec<String>,
-        settings: [(&str, &str); N],
-    ) -> Result<StreamTable> {
+    async fn defined(mut self, mut paths: Vec<String>, whole: bool) -> Result<StreamTable> {
         let spec = self.spec()?;
         if let Some(name) = &self.name {
             check_name(name)?;
@@ -174,8 +170,10 @@ impl DataStreamReader {
         let what = format!("source `{}`", spec.name);
         let options = Options::check(&what, spec.options, std::mem::take(&mut self.options))?;
         let mut conf = self.session.inner.conf.all();
-        conf.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let request = SourceRequest { options, schema, paths, conf };
+        if whole {
+            conf.insert("spark.sql.streaming.schemaInference".to_owned(), "true".to_owned());
+        }
+        let request = SourceRequest { options, schema, paths, conf, whole };
         let definition = (spec.define)(request).await?;
         Ok(StreamTable::new(self.name, definition))
     }

@@ -119,7 +119,7 @@ impl Definition {
     }
 
     fn check(format: Format, request: SourceRequest, runtime: Handle) -> Result<Definition> {
-        let SourceRequest { options, schema, mut paths, conf } = request;
+        let SourceRequest { options, schema, mut paths, conf, whole: _ } = request;
         if paths.is_empty() {
             paths.extend(options.text("path").map(str::to_owned));
         }

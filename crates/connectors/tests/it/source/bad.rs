@@ -149,6 +149,7 @@ async fn a_path_that_is_not_there_or_not_local_is_named() {
         schema: Some(super::rig::schema()),
         paths: Vec::new(),
         conf: std::collections::BTreeMap::new(),
+        whole: false,
     };
     let error = (file_source::JSON.define)(none).await.unwrap_err();
     assert!(error.to_string().contains("needs a path"), "{error}");

@@ -37,6 +37,7 @@ impl Made {
             schema: None,
             paths: Vec::new(),
             conf: BTreeMap::new(),
+            whole: false,
         })
         .await
     }

@@ -107,7 +107,7 @@ impl Rig {
         };
         let options = Options::check(self.spec.name, self.spec.options, self.options.clone())?;
         let (schema, conf) = (self.schema.clone(), self.conf.clone());
-        (self.spec.define)(SourceRequest { options, schema, paths, conf }).await
+        (self.spec.define)(SourceRequest { options, schema, paths, conf, whole: false }).await
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Source>> {
