@@ -10,3 +10,5 @@ mod errors;
 mod native;
 mod settings;
 mod source;
+
+pub use source::SPEC as SOURCE;

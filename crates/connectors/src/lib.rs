@@ -28,6 +28,7 @@ pub static SOURCES: &[&SourceSpec] = &[
     &rate::RATE,
     &rate::RATE_MICRO_BATCH,
     &socket::SPEC,
+    &kafka::SOURCE,
 ];
 
 /// Every sink, by name in `format("…")`.

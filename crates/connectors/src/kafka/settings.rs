@@ -38,6 +38,8 @@ const FIXED_CONSUMER: &[(&str, &str)] = &[
     ("enable.auto.offset.store", "false"),
     ("enable.partition.eof", "true"),
     ("check.crcs", "true"),
+    // A second, otherwise: longer than it takes to read what is held.
+    ("fetch.queue.backoff.ms", "10"),
     // Spark's and Java's default, which is not librdkafka's.
     ("isolation.level", "read_uncommitted"),
 ];

@@ -1,13 +1,35 @@
 //! The source: reads exactly the offsets that its intents name.
 //!
 //! *Where to start:* `topology` compares what the brokers hold with where the query stands, `limits`
-//! and `split` choose what a batch reads; these decide and ask nobody. `broker` asks.
+//! and `split` choose what a batch reads; these decide and ask nobody. `broker` asks, `open` is the
+//! source of one query, `scan` the plan of a batch, `reader` a consumer that stays warm.
 
+mod bounds;
 mod broker;
+mod define;
+mod group;
+mod initial;
 mod limits;
 mod loss;
 mod note;
 mod offsets;
+mod open;
 mod options;
+mod pool;
+mod progress;
+mod reader;
+mod rows;
+mod scan;
 mod split;
 mod topology;
+
+use super::settings;
+use onefold_connector::SourceSpec;
+
+/// Records of Kafka's topics.
+pub static SPEC: SourceSpec = SourceSpec {
+    name: "kafka",
+    summary: "Reads records of Kafka topics, each exactly once.",
+    options: &[options::OPTIONS, settings::CLIENT, settings::CONSUMER, settings::REFUSED],
+    define: |request| Box::pin(async { define::define(request) }),
+};

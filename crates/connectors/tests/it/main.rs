@@ -9,5 +9,6 @@
     reason = "a test that stumbles must stop"
 )]
 
+mod kafka;
 mod sink;
 mod source;

@@ -8,5 +8,5 @@ mod log;
 mod made;
 mod order;
 mod packed;
-mod rig;
+pub(crate) mod rig;
 mod s3;

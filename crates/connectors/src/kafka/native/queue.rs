@@ -53,16 +53,13 @@ impl Queue {
         Some(Queue { queue, topic, partition, held: Vec::new(), next: 0, consumer })
     }
 
-    /// Gets records, when none is held: those that are there, or else the first that comes in time.
-    /// Returns how many are held.
+    /// Gets records, when none is held: those that are there, or with a wait the first that comes in
+    /// time. Returns how many are held.
     pub(crate) fn fill(&mut self, wait: Duration) -> usize {
         if self.next == self.held.len() {
             self.held.clear();
             self.next = 0;
-            self.take(Duration::ZERO, TAKEN_MAX);
-            if self.held.is_empty() && !wait.is_zero() {
-                self.take(wait, 1);
-            }
+            self.take(wait, if wait.is_zero() { TAKEN_MAX } else { 1 });
         }
         self.held.len() - self.next
     }

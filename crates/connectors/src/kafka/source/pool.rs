@@ -1,0 +1,74 @@
+//! The consumers of a query, kept between batches.
+
+use super::reader::Reader;
+use super::split::Lane;
+use crate::kafka::client::Listener;
+use onefold_connector::Options;
+use onefold_types::Result;
+use rdkafka::ClientConfig;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Readers that a lane keeps: two, since a query may read a source twice in one batch.
+const KEPT_MAX: usize = 2;
+
+/// Idle readers, by lane.
+pub(crate) struct Pool {
+    config: ClientConfig,
+    options: Options,
+    timeout: Duration,
+    idle: Mutex<HashMap<usize, Vec<Reader>>>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(config: ClientConfig, options: Options, timeout: Duration) -> Pool {
+        Pool { config, options, timeout, idle: Mutex::default() }
+    }
+
+    /// A reader that is ready for the splits of a lane; a warm one where it can be used. Blocks.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub(crate) fn lease(&self, lane: &Lane) -> Result<Reader> {
+        let idle = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.get_mut(&lane.number).and_then(Vec::pop)
+        };
+        if let Some(mut reader) = idle {
+            match reader.prepare(&lane.splits, self.timeout) {
+                Ok(()) => return Ok(reader),
+                Err(error) => tracing::debug!(error = %error.chain(), "a consumer is replaced"),
+            }
+        }
+        let mut reader = Reader::new(&self.config, Listener::new(&self.options))?;
+        reader.prepare(&lane.splits, self.timeout)?;
+        Ok(reader)
+    }
+
+    /// Takes a reader back.
+    pub(crate) fn give(&self, lane: usize, reader: Reader) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.entry(lane).or_default();
+        if kept.len() < KEPT_MAX {
+            kept.push(reader);
+        }
+    }
+}
+
+impl Drop for Pool {
+    /// Consumers take a moment to close, which nobody should wait for.
+    fn drop(&mut self) {
+        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !idle.is_empty() {
+            std::thread::spawn(move || drop(idle));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Kafka against a real broker.
+
+mod broker;
+mod source;
