@@ -1,4 +1,5 @@
-//! Takes `STREAM …` and `read_files(…)` out of a query's tokens, so that sqlparser can read the rest.
+//! Takes `STREAM …`, `read_files(…)` and `read_kafka(…)` out of the tokens of a query, so that sqlparser
+//! can read the rest.
 
 use super::ast::{Place, StreamRead, StreamReference};
 use super::parse::Parser;
@@ -40,7 +41,8 @@ pub(super) fn whole_name(place: usize) -> String {
 /// What is left of a query, its streams, and the files that it reads as a whole.
 type TakenOut = (Vec<TokenWithSpan>, Vec<StreamReference>, Vec<StreamRead>);
 
-/// Replaces each stream, and each `read_files(…)` without STREAM, by a table name.
+/// Replaces each stream, and each `read_files(…)` or `read_kafka(…)` without STREAM, by a table
+/// name.
 pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut> {
     let mut parser = Parser { sql, tokens, at: 0 };
     let mut rest = Vec::with_capacity(parser.tokens.len());
@@ -61,7 +63,7 @@ pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut
         }
         if expects_table && reads_once(&parser) {
             let place = parser.place();
-            let name = parser.dotted("read_files")?;
+            let name = parser.dotted("read_files or read_kafka")?;
             wholes.push(read(&mut parser, &name, place)?);
             let name = Token::make_word(&whole_name(wholes.len() - 1), Some('`'));
             rest.push(token_at(name, token.span));
@@ -123,7 +125,8 @@ fn stream_follows(parser: &Parser<'_>) -> bool {
 }
 
 fn reads_once(parser: &Parser<'_>) -> bool {
-    parser.word_is(0, "read_files") && parser.peek_nth(1) == Some(&Token::LParen)
+    ["read_files", "read_kafka"].iter().any(|function| parser.word_is(0, function))
+        && parser.peek_nth(1) == Some(&Token::LParen)
 }
 
 /// What stands after STREAM: `(name)`, `name`, `(function(…))` or `function(…)`.

@@ -246,6 +246,30 @@ async fn files_without_stream_are_a_table_and_never_the_only_one() {
 }
 
 #[test]
+fn topics_are_read_as_a_stream_or_as_a_table() {
+    let read = "read_kafka(bootstrapServers => 'a:1', subscribe => 'clicks', \
+                kafka.security.protocol => 'SSL')";
+    let text = format!(
+        "CREATE STREAMING TABLE t AS SELECT s.value FROM STREAM {read} s JOIN {read} n USING (key)"
+    );
+    let pipeline = parse(&text).unwrap();
+    let query = &pipeline.tables().next().unwrap().query;
+    let StreamReference::Read(stream) = &query.streams[0] else { panic!() };
+    for read in [stream, &query.wholes[0]] {
+        assert_eq!(read.format.as_deref(), Some("kafka"));
+        let options: Vec<_> = read.options.iter().collect();
+        assert_eq!(
+            options,
+            [
+                ("bootstrapServers", "a:1"),
+                ("kafka.security.protocol", "SSL"),
+                ("subscribe", "clicks")
+            ]
+        );
+    }
+}
+
+#[test]
 fn a_table_or_column_may_be_named_stream() {
     for query in [
         "SELECT stream, stream.a FROM stream",
