@@ -161,7 +161,12 @@ impl Broker {
                 }
                 let at =
                     TopicPartition { topic: Arc::clone(&topic), partition: element.partition() };
-                offsets.insert(at, element.offset().to_raw().unwrap_or(-1));
+                let offset = element.offset().to_raw().unwrap_or(-1);
+                // Only a time may have no offset.
+                if offset < 0 && times.get(&at).is_none_or(|time| *time < 0) {
+                    return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::OffsetNotAvailable));
+                }
+                offsets.insert(at, offset);
             }
             Ok(offsets)
         })

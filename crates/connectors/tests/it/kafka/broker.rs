@@ -40,6 +40,9 @@ pub(crate) fn unique(name: &str) -> String {
     format!("{name}.{}", Uuid::new_v4().simple())
 }
 
+/// The setting of a topic whose records may be of any time: others expire at once.
+pub(crate) const KEPT: (&str, &str) = ("retention.ms", "-1");
+
 /// A topic of one test.
 pub(crate) struct Topic {
     pub(crate) name: String,
@@ -127,6 +130,17 @@ impl Topic {
         let new = settings.iter().fold(new, |new, (name, value)| new.set(name, value));
         let made = admin(self.servers).create_topics([&new], &options()).await.unwrap();
         made.into_iter().for_each(|topic| drop(topic.unwrap()));
+        // The controller has it; the broker hears of it a moment later.
+        let producer = producer(self.servers, None);
+        let known = || {
+            let told = producer.client().fetch_metadata(Some(&self.name), SOON).unwrap();
+            let topic = &told.topics()[0];
+            let led = topic.partitions().iter().all(|partition| partition.leader() >= 0);
+            led && topic.partitions().len() == usize::try_from(partitions).unwrap()
+        };
+        while !known() {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(crate) async fn delete(&self) {

@@ -1,7 +1,7 @@
 //! What is there now, as a table.
 
 use super::rig::{Rig, offsets};
-use crate::kafka::broker::{Sent, Topic, value};
+use crate::kafka::broker::{KEPT, Sent, Topic, unique, value};
 
 #[tokio::test]
 async fn a_table_is_what_is_there_now() {
@@ -22,7 +22,7 @@ async fn a_table_is_what_is_there_now() {
 
 #[tokio::test]
 async fn a_table_may_be_cut_by_time() {
-    let Some(topic) = Topic::new(1).await else { return };
+    let Some(topic) = Topic::with(&unique("t"), 1, &[KEPT]).await else { return };
     let at = |ms| Sent { timestamp: Some(ms), ..value("v") };
     topic.send(0, &[at(1_000), at(2_000), at(3_000)]);
     let rig = Rig::bare(topic.servers())

@@ -1,7 +1,7 @@
 //! Spark's columns, with every NULL.
 
 use super::rig::Rig;
-use crate::kafka::broker::{Sent, Topic, unique, value};
+use crate::kafka::broker::{KEPT, Sent, Topic, unique, value};
 use crate::source::rig::rows;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, TimestampMicrosecondType};
@@ -46,7 +46,7 @@ async fn null_and_empty_are_told_apart_in_keys_values_and_headers() {
 #[tokio::test]
 async fn rows_have_sparks_columns_and_times() {
     let name = unique("Shop.ORDERS_v2-x");
-    let settings = [("message.timestamp.after.max.ms", "9223372036854775807")];
+    let settings = [KEPT, ("message.timestamp.after.max.ms", "9223372036854775807")];
     let Some(topic) = Topic::with(&name, 2, &settings).await else { return };
     let at = |ms| Sent { timestamp: Some(ms), ..value("v") };
     topic.send(1, &[at(1_700_000_000_123), at(1), at(i64::MAX / 1_000 + 1)]);

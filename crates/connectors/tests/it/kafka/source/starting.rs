@@ -1,7 +1,7 @@
 //! Where a new query begins.
 
 use super::rig::{Rig, offsets, read};
-use crate::kafka::broker::{Sent, Topic, value};
+use crate::kafka::broker::{KEPT, Sent, Topic, unique, value};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Offset, OffsetRange};
 
@@ -48,7 +48,7 @@ async fn a_start_behind_the_end_of_the_log_is_an_error() {
 
 #[tokio::test]
 async fn a_query_may_start_at_a_time() {
-    let Some(topic) = Topic::new(2).await else { return };
+    let Some(topic) = Topic::with(&unique("t"), 2, &[KEPT]).await else { return };
     let at = |ms| Sent { timestamp: Some(ms), ..value("v") };
     topic.send(0, &[at(1_000), at(2_000), at(3_000)]);
     topic.send(1, &[at(500)]);
