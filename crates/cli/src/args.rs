@@ -19,6 +19,7 @@ exit codes:
   2  the command line, the pipeline or an option is wrong
   3  a newer driver has taken the checkpoint over
   4  a checkpoint, a sink or an input file is damaged, incomplete or foreign
+  5  the disk failed a sync: check it and start again, for only a new process can go on
 
 environment:
   ONEFOLD_LOG  what is logged to standard error, such as `info` or `onefold_engine=debug`";

@@ -117,6 +117,10 @@ fn wait(
             }
             Event::Progress(progress) => match &mut table {
                 Some(table) => table.lines(&progress).iter().for_each(|row| terminal::line(row)),
+                // What a program reads is not to be mixed with rows.
+                None if progress.sink.description.starts_with("ConsoleSink[") => {
+                    terminal::note(&progress.json());
+                }
                 None => terminal::line(&progress.json()),
             },
             Event::Terminated(end) => {

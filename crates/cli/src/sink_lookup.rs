@@ -87,10 +87,36 @@ async fn find_after(
     if FORGETFUL.contains(&format.as_str()) {
         return Err(Absent::NotKnown(format!("a {format} sink keeps nothing")));
     }
+    if spec(&format).is_err() {
+        return Err(Absent::NotKnown(format!(
+            "what a {format} sink holds only the program knows that runs the query"
+        )));
+    }
     let path = override_folder.or_else(|| text("path")).map(str::to_owned);
     let request = request(&format, path, recorded).map_err(Absent::Failed)?;
     let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
     open(contents, &format, request, (schema, reach, last_commit)).await.map_err(Absent::Failed)
+}
+
+/// What the checkpoint's query is, with another folder that it writes; `None` where that is not
+/// known.
+///
+/// # Errors
+/// Invalid, when its sink writes no folder of that name.
+pub fn with_output(contents: &Contents, folder: &str) -> Result<Option<Value>> {
+    let Some(mut definition) = contents.definition().cloned() else { return Ok(None) };
+    let recorded = definition.get("sink");
+    let Some(format) = recorded.and_then(|sink| sink.get("format")).and_then(Value::as_str) else {
+        return Ok(None);
+    };
+    let sink = (spec(format)?.define)(request(format, Some(folder.to_owned()), recorded)?)?;
+    let path = sink.folder().unwrap_or_else(|| folder.to_owned());
+    for (key, value) in [("path", path), ("description", sink.description())] {
+        if let Some(place) = definition.get_mut("sink").and_then(|sink| sink.get_mut(key)) {
+            *place = value.into();
+        }
+    }
+    Ok(Some(definition))
 }
 
 /// The further sinks of a checkpoint with their names, opened without changing them. Those that keep

@@ -5,13 +5,16 @@
 
 use crate::checkpoint::read_record;
 use bytes::Bytes;
-use onefold_state::{Change, OperatorChange, OperatorSpec, StateReader, StateRef, compare};
+use onefold_state::{
+    Change, OperatorChange, OperatorSpec, StateReader, StateRef, compare, layout_name,
+};
 use onefold_storage::{Durability, Recorded, Store, create_record};
 use onefold_types::{BatchId, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// `_onefold/accepted/N`: before batch N, state that may be dropped.
+/// `_onefold/accepted/N-LAYOUT`: state that may be dropped before batch N by the query whose
+/// operators keep state of this layout, and by no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     /// Names of the operators whose state may be dropped.
@@ -25,33 +28,38 @@ impl Accepted {
     }
 }
 
-fn path(batch: BatchId) -> String {
-    format!("_onefold/accepted/{batch}")
+fn path(batch: BatchId, operators: &[OperatorSpec]) -> Result<String> {
+    Ok(format!("_onefold/accepted/{batch}-{}", layout_name(operators)?))
 }
 
-/// What the user accepted before this batch.
-pub(crate) async fn accepted(store: &dyn Store, batch: BatchId) -> Result<Option<Accepted>> {
-    read_record(store, &path(batch), Accepted::parse).await
+/// What the user accepted before this batch, for a query with these operators.
+pub(crate) async fn accepted(
+    store: &dyn Store,
+    batch: BatchId,
+    operators: &[OperatorSpec],
+) -> Result<Option<Accepted>> {
+    read_record(store, &path(batch, operators)?, Accepted::parse).await
 }
 
-/// Records that state may be dropped before a batch.
+/// Records that a query with these operators may drop state before a batch.
 ///
 /// # Errors
 /// Invalid, when another choice was made before the same batch; as the store's.
 pub(crate) async fn accept(
     store: &dyn Store,
     batch: BatchId,
+    operators: &[OperatorSpec],
     mut labels: Vec<String>,
 ) -> Result<()> {
     labels.sort_unstable();
     let text = serde_json::to_string(&Accepted { labels }).unwrap_or_default();
-    match create_record(store, &path(batch), Bytes::from(text), Durability::Now).await? {
+    let path = path(batch, operators)?;
+    match create_record(store, &path, Bytes::from(text), Durability::Now).await? {
         Recorded::Mine => Ok(()),
         Recorded::Theirs(_) => Err(Error::invalid(format!(
-            "{}/{} says already what may be dropped before batch {batch}; remove that file to \
+            "{}/{path} says already what may be dropped before batch {batch}; remove that file to \
              choose anew",
             store.url(),
-            path(batch)
         ))),
     }
 }

@@ -47,7 +47,7 @@ pub use budget::{MEMORY_LIMIT_OPTION, MemoryBudget};
 pub use config::{Provider, StateConfig, plan};
 pub use groups::{KEY_GROUPS, KeyGroup, groups_of, key_group, partition_of};
 pub use reader::{StateReader, StateRows};
-pub use schema::{Change, OperatorChange, compare};
+pub use schema::{Change, OperatorChange, compare, layout_name};
 pub use snapshot::SnapshotPolicy;
 pub use spec::{Access, FamilySpec, OperatorId, OperatorSpec};
 pub use state_ref::StateRef;

@@ -76,6 +76,14 @@ impl StateSchema {
     }
 }
 
+/// A name for what these operators keep and how, 32 hexadecimal digits: that of their schema file.
+///
+/// # Errors
+/// Internal only.
+pub fn layout_name(operators: &[OperatorSpec]) -> Result<String> {
+    Ok(StateSchema::of(operators)?.hash.to_string())
+}
+
 /// Reads the schema file with this hash.
 ///
 /// # Errors

@@ -25,7 +25,12 @@ pub fn fork(args: &ForkArgs) -> Result<(), Failure> {
         let contents = Contents::gather(from.as_ref(), Depth::Newest(2)).await?;
         let fork = tools::fork(from.as_ref(), &contents, to.as_ref()).await?;
         // Numbers of drivers go on, so that no file of the copy repeats a name of the original.
-        take_generation(&to, &contents, WallClock.now_ms(), "checkpoint fork").await?;
+        let definition = match &args.sink {
+            Some(output) => sink_lookup::with_output(&contents, output)?,
+            None => None,
+        };
+        let by = ("checkpoint fork", definition);
+        take_generation(&to, &contents, WallClock.now_ms(), by).await?;
         if let (Some(output), Some(batch)) = (&args.sink, fork.at_batch) {
             mark_empty_output(open_store(output, &args.reach)?.as_ref(), batch).await?;
         }

@@ -32,7 +32,7 @@ pub fn plan(args: &PlanArgs) -> Result<(), Failure> {
                     (last.map_or_else(Default::default, |last| last.next()), Vec::new())
                 }
             };
-            accept_state_plan(store.as_ref(), next, drops).await?;
+            accept_state_plan(store.as_ref(), next, &table.operators, drops).await?;
             plan = plan_state(&store, &contents, &table.operators).await;
         }
         plan

@@ -83,7 +83,7 @@ async fn do_repair(args: &RepairArgs, store: &Arc<dyn Store>) -> Result<Report, 
     };
     if args.apply {
         // A query that runs now, or thinks so, must not write to the manifest meanwhile.
-        take_generation(store, &contents, WallClock.now_ms(), "checkpoint repair").await?;
+        take_generation(store, &contents, WallClock.now_ms(), ("checkpoint repair", None)).await?;
     }
     let further = sink_lookup::find_further(&contents, &args.reach).await?;
     let mut report = repair_sink(args, &contents, None, found).await?;

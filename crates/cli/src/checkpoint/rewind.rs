@@ -73,7 +73,8 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
     let mut kept_in = None;
     if args.apply && !(plan.files.is_empty() && sink.is_none() && further.is_empty()) {
         let now_ms = WallClock.now_ms();
-        let generation = take_generation(store, &contents, now_ms, "checkpoint rewind").await?;
+        let generation =
+            take_generation(store, &contents, now_ms, ("checkpoint rewind", None)).await?;
         // A driver that lived until now may have gone on while the sink was looked at.
         sink = plan_sink(folder.as_deref(), &contents, &plan).await?;
         further = plan_further(&folders, &contents, &plan).await?;

@@ -306,3 +306,28 @@ fn a_table_beside_the_stream_is_read_anew_in_each_batch() {
     rows.sort();
     assert_eq!(rows, ["{\"id\":1,\"name\":\"one\"}\n", "{\"id\":1}\n"]);
 }
+
+#[test]
+fn rows_on_a_console_are_not_mixed_with_progress() {
+    let stream = Stream::new(1);
+    let pipeline = stream.path("pipeline.sql");
+    let text = fs::read_to_string(&pipeline).unwrap();
+    let location = format!("parquet LOCATION '{}'", stream.text("out"));
+    assert!(text.contains(&location));
+    fs::write(&pipeline, text.replace(&location, "console")).unwrap();
+    let said = onefold(&stream.args(&["--trigger", "available-now"])).code(0);
+    assert!(said.out.contains("|  9|  n9|") && !said.out.contains('{'), "{said:?}");
+    assert!(said.err.contains("\"numInputRows\":10"), "{said:?}");
+}
+
+#[test]
+fn a_fork_with_a_new_output_names_it_before_its_first_batch() {
+    let stream = Stream::new(2);
+    stream.drain();
+    let (copy, output) = (stream.text("copy"), stream.text("out2"));
+    onefold(&["checkpoint", "fork", &stream.checkpoint(), &copy, "--sink", &output]).code(0);
+    let shown = onefold(&["checkpoint", "show", &copy]).code(0);
+    assert!(shown.out.contains("out2") && !shown.out.contains("/out\n"), "{shown:?}");
+    let checked = onefold(&["verify", &copy]);
+    assert!(!checked.err.contains("another query"), "{checked:?}");
+}

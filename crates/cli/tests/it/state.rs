@@ -156,6 +156,11 @@ fn a_plan_says_what_becomes_of_state_and_drops_none_that_was_not_given_up() {
     counts.feed(2, &[("a", 40)]);
     let accepted = counts.plan(0, &["--accept"]);
     assert_eq!(accepted["accepted"], json!([NAME]));
+    // What was accepted for this query lets no other one drop the state.
+    counts.pipeline("count(*) AS n", "v % 3, window(ts, '10 seconds')");
+    assert_eq!(counts.plan(1, &[])["accepted"], json!([]));
+    assert!(onefold(&counts.run()).err.contains("--accept"));
+    counts.pipeline("count(*) AS n", "v % 2, window(ts, '10 seconds')");
     onefold(&counts.run()).code(0);
     let overview = onefold(&["state", "read", &counts.checkpoint(), "--json"]).code(0).json();
     assert_eq!(overview["operators"][0]["name"], "aggregate by v % 2, window");

@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use onefold_protocol::record::{Commit, Intent, Prepared};
 use onefold_protocol::recovery::{Facts, StateFacts, StopReason};
 use onefold_protocol::retention::take_left_behind;
+use onefold_state::OperatorSpec;
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, ErrorKind, OffsetRange, QueryId, Result};
 
@@ -15,11 +16,12 @@ const READS_AT_ONCE: usize = 16;
 
 /// What the sinks say, and of whom they were asked.
 #[derive(Debug, Clone)]
-pub(crate) struct SinkFacts {
+pub(crate) struct SinkFacts<'a> {
     pub(crate) query: QueryId,
     pub(crate) marks: Marks,
     pub(crate) needs_prepared: bool,
-    pub(crate) has_state: bool,
+    /// The query's stateful operators.
+    pub(crate) operators: &'a [OperatorSpec],
 }
 
 /// What the checkpoint holds, apart from the sink.
@@ -40,8 +42,12 @@ impl Found {
     }
 
     /// Adds what the sink says, and what the driver named by its mark prepared.
-    pub(crate) async fn with_mark(mut self, store: &dyn Store, sink: SinkFacts) -> Result<Facts> {
-        let SinkFacts { query, marks, needs_prepared, has_state } = sink;
+    pub(crate) async fn with_mark(
+        mut self,
+        store: &dyn Store,
+        sink: SinkFacts<'_>,
+    ) -> Result<Facts> {
+        let SinkFacts { query, marks, needs_prepared, operators } = sink;
         let Marks { keeps, decider, mark, followers } = marks;
         self.facts.query = Some(query);
         self.facts.sink_keeps_marks = keeps;
@@ -56,12 +62,12 @@ impl Found {
             let path = prepared_path(published.mark.batch, generation);
             self.facts.prepared = read_record(store, &path, Prepared::parse).await?;
         }
-        if has_state || !store.list("_onefold/state/schemas").await?.is_empty() {
+        if !operators.is_empty() || !store.list("_onefold/state/schemas").await?.is_empty() {
             self.facts.state = state_facts(store, &self.facts).await?;
             let next = self.facts.commit_ids.last().map_or(BatchId::FIRST, |last| last.next());
-            let accepted = evolution::accepted(store, next).await?;
+            let accepted = evolution::accepted(store, next, operators).await?;
             // What a query without state leaves behind is looked at when the state is opened.
-            self.facts.state_dropped = accepted.is_some() || !has_state;
+            self.facts.state_dropped = accepted.is_some() || operators.is_empty();
         }
         Ok(self.facts)
     }

@@ -203,7 +203,7 @@ impl Contents {
                     self.own_state.1 = self.own_state.1.saturating_add(size);
                     true
                 }
-                ["_onefold", "accepted", id] => batch_id(id).is_some(),
+                ["_onefold", "accepted", name] => accepted_name(name),
                 ["_onefold", "sources" | "rewound", ..] => true,
                 _ => false,
             };
@@ -372,6 +372,14 @@ pub(crate) fn entry_number(name: &str) -> Option<(u64, bool)> {
 fn prepared_name(name: &str) -> Option<(BatchId, Generation)> {
     let (batch, generation) = name.split_once('-')?;
     Some((BatchId(decimal(batch)?), Generation(decimal(generation)?)))
+}
+
+/// `N-LAYOUT`, the layout by its 32 hexadecimal digits.
+fn accepted_name(name: &str) -> bool {
+    name.split_once('-').is_some_and(|(batch, layout)| {
+        let digits = layout.len() == 32 && layout.bytes().all(|digit| digit.is_ascii_hexdigit());
+        batch_id(batch).is_some() && digits
+    })
 }
 
 fn layout_of(log: TextLog) -> Layout {

@@ -13,6 +13,7 @@ use onefold_protocol::record::GenerationRecord;
 use onefold_storage::{Durability, Recorded, Store, create_record};
 use onefold_types::{BatchId, Error, Generation, Nonce, Result};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -199,6 +200,7 @@ fn source_entries(
 
 /// Takes the next generation in the name of a command, which stops a driver that still runs.
 /// `contents` tells which generations there were (in the checkpoint it was copied from, for a fork).
+/// The query is what it was, or what `definition` says.
 ///
 /// # Errors
 /// As the store's; Fenced, when a driver took the same number meanwhile.
@@ -206,8 +208,11 @@ pub async fn take_generation(
     store: &Arc<dyn Store>,
     contents: &Contents,
     now_ms: i64,
-    command: &str,
+    (command, definition): (&str, Option<Value>),
 ) -> Result<Generation> {
+    // What the query is, for the commands after this one.
+    let known = || contents.definition().cloned().unwrap_or_default();
+    let definition = definition.unwrap_or_else(known);
     let newest = contents.generations.keys().next_back().copied();
     let generation = newest.map_or(Generation::FIRST, Generation::next);
     let record = GenerationRecord {
@@ -217,8 +222,7 @@ pub async fn take_generation(
         pid: std::process::id(),
         since_ms: now_ms,
         version: format!("{} {command}", env!("CARGO_PKG_VERSION")),
-        // What the query is, for the commands after this one.
-        definition: contents.definition().cloned().unwrap_or_default(),
+        definition,
     };
     let path = format!("_onefold/generations/{generation}");
     let bytes = Bytes::from(record.encode());

@@ -57,7 +57,7 @@ pub async fn plan_state(
 ) -> Result<StatePlan> {
     let last = contents.commit_ids.last().copied();
     let next_batch = last.map_or(BatchId::FIRST, BatchId::next);
-    let accepted = evolution::accepted(store.as_ref(), next_batch).await?;
+    let accepted = evolution::accepted(store.as_ref(), next_batch, operators).await?;
     let record = last.and_then(|batch| contents.state_after(batch));
     let evolution = match (record, last) {
         (Some(record), _) => Evolution::of(store, &reference(&record.state)?, operators).await?,
@@ -80,20 +80,21 @@ pub async fn plan_state(
     })
 }
 
-/// Records that the next start may drop the state of these operators, or start with an empty state
-/// where the record of it is gone.
+/// Records that the next start of a query with these operators may drop the state of those named in
+/// `drops`, or start with an empty state where the record of it is gone.
 ///
 /// # Errors
 /// Invalid, when something else was accepted before; as the store's.
 pub async fn accept_state_plan(
     store: &dyn Store,
     next_batch: BatchId,
+    operators: &[OperatorSpec],
     drops: Vec<String>,
 ) -> Result<()> {
     if next_batch == BatchId::FIRST {
         return Err(Error::invalid("no batch is committed yet, so there is no state to drop"));
     }
-    evolution::accept(store, next_batch, drops).await
+    evolution::accept(store, next_batch, operators, drops).await
 }
 
 fn told(label: &str, change: &Change) -> OperatorPlan {

@@ -12,7 +12,7 @@ use crate::conf::Conf;
 use crate::evolution::{self, Evolution};
 use onefold_protocol::conf::in_force;
 use onefold_protocol::recovery::{Facts, Next, StateFacts};
-use onefold_state::{Provider, SnapshotPolicy, StateConfig, StateRef, StateStore};
+use onefold_state::{OperatorSpec, Provider, SnapshotPolicy, StateConfig, StateRef, StateStore};
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, Generation, QueryId, Result};
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl TermState {
         }
         let at = facts.state_for(next).map(reference).transpose()?;
         let start = first_batch(next);
-        let discard = accepted(store.as_ref(), start).await?;
+        let discard = accepted(store.as_ref(), start, &around.operators).await?;
         if let Some(at) = &at {
             let evolution = Evolution::of(store, at, &around.operators).await?;
             evolution.check(store.url(), &discard)?;
@@ -109,7 +109,7 @@ impl TermState {
         let Ok(evolution) = Evolution::of(store, &at, &around.operators).await else {
             return Ok(());
         };
-        evolution.check(store.url(), &accepted(store.as_ref(), next).await?)
+        evolution.check(store.url(), &accepted(store.as_ref(), next, &around.operators).await?)
     }
 
     /// A batch is committed: what it left is kept from now on.
@@ -145,8 +145,12 @@ fn first_batch(next: &Next) -> BatchId {
 }
 
 /// Operators whose state the user said may be dropped before this batch.
-async fn accepted(store: &dyn Store, batch: BatchId) -> Result<Vec<String>> {
-    let accepted = evolution::accepted(store, batch).await?;
+async fn accepted(
+    store: &dyn Store,
+    batch: BatchId,
+    operators: &[OperatorSpec],
+) -> Result<Vec<String>> {
+    let accepted = evolution::accepted(store, batch, operators).await?;
     Ok(accepted.map(|accepted| accepted.labels).unwrap_or_default())
 }
 

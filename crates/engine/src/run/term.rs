@@ -192,7 +192,7 @@ async fn with_mark(
         query: around.query.id,
         marks: sinks.marks().await?,
         needs_prepared: needs_prepared(around, sinks),
-        has_state: !around.operators.is_empty(),
+        operators: &around.operators,
     };
     found.with_mark(store.as_ref(), said).await
 }

@@ -123,7 +123,7 @@ fn compare_values(old: &FamilySpec, new: &FamilySpec, found: &mut Findings) {
         match old.value.field_with_name(field.name()) {
             Err(_) => {
                 let text = format!(
-                    "value column '{}' of '{name}' is added, null in old rows",
+                    "value column '{}' of '{name}' is added: groups that are kept go on with null",
                     field.name()
                 );
                 found.compatible.push(text);
