@@ -16,6 +16,7 @@ mod evolution;
 mod explain;
 mod fault;
 mod foreach_batch;
+mod format_table;
 mod frame;
 mod grouped;
 mod listener;

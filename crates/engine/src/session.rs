@@ -3,6 +3,7 @@
 use crate::batch_read::DataFrameReader;
 use crate::conf::RuntimeConf;
 use crate::fault::from_datafusion;
+use crate::format_table::{FORMATS, FormatTables};
 use crate::frame::DataFrame;
 use crate::reader::DataStreamReader;
 use crate::state_table::{StateFormat, StateTables};
@@ -141,6 +142,10 @@ fn register_warehouse(inner: &Arc<SessionInner>) -> Result<()> {
     {
         let states = StateTables::new(format, Arc::downgrade(inner));
         own.register_schema(name, Arc::new(states)).map_err(from_datafusion)?;
+    }
+    for format in FORMATS {
+        let files = FormatTables::new(format, Arc::downgrade(inner));
+        own.register_schema(format, Arc::new(files)).map_err(from_datafusion)?;
     }
     let spark = MemoryCatalogProvider::new();
     spark.register_schema("default", tables).map_err(from_datafusion)?;
