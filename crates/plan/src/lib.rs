@@ -14,8 +14,12 @@ mod failure;
 pub mod functions;
 mod interval;
 mod meaning;
+pub mod observe;
 pub mod pipeline;
+mod rules;
 pub mod schema;
 pub mod speech;
 pub mod sql;
 pub mod stream;
+
+pub use rules::in_order;

@@ -22,6 +22,7 @@ mod rewrite;
 mod scope;
 mod table_functions;
 pub(crate) mod text;
+mod values;
 pub(crate) mod watermark_clause;
 mod window_names;
 

@@ -50,6 +50,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use define::{drop_duplicates, with_watermark};
 pub use event_time::WATERMARK_DELAY;
+pub(crate) use nodes::{extension, one_input, place_of, unordered};
 pub use onefold_operators::{
     GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupTimeout, PartitionKeys,
     PartitionRows, PartitionRun, Processor, ProcessorCode, ProcessorStart, StateChange, TimeMode,

@@ -170,7 +170,7 @@ pub(super) fn cast_array(
         return cast_elements(list, element, lenient, zone);
     }
     let result = convert(&source, to, zone)?;
-    if !lenient && result.null_count() > source.null_count() {
+    if !lenient && result.logical_null_count() > source.logical_null_count() {
         return Err(misfit(&source, &result, to));
     }
     Ok(result)

@@ -2,6 +2,7 @@
 //!
 //! In a plan such a call only says which rows it makes; [`crate::sql`] puts a node in its place.
 
+use super::higher_order::laid_out;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray, StructArray, new_null_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::interleave;
@@ -208,17 +209,8 @@ fn whole(scalar: &datafusion::common::ScalarValue) -> Option<i64> {
 
 impl Generator {
     fn elements(&self, column: &ArrayRef, element: &FieldRef) -> Result<ArrayRef> {
-        let (offsets, values, nulls): (OffsetBuffer<i32>, ArrayRef, _) = match column.data_type() {
-            DataType::List(_) => {
-                let list = column.as_list::<i32>();
-                (list.offsets().clone(), Arc::clone(list.values()), list.nulls().cloned())
-            }
-            DataType::Map(..) => {
-                let map = column.as_map();
-                let entries: ArrayRef = Arc::new(map.entries().clone());
-                (map.offsets().clone(), entries, map.nulls().cloned())
-            }
-            _ => return Ok(new_null_array(&DataType::List(Arc::clone(element)), column.len())),
+        let Some((offsets, values, nulls)) = laid_out(column) else {
+            return Ok(new_null_array(&DataType::List(Arc::clone(element)), column.len()));
         };
         let values = match (self.kind, element.data_type()) {
             (Kind::PosExplode, DataType::Struct(fields)) => numbered(&offsets, values, fields)?,

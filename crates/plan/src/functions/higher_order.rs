@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
     HigherOrderUDF, HigherOrderUDFImpl, LambdaArgument, LambdaParametersProgress, ValueOrLambda,
     Volatility,
 };
-pub(super) use elements::by_bytes;
 use elements::{Elements, evaluated, pair_of};
+pub(super) use elements::{by_bytes, laid_out};
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,26 +1,26 @@
-//! `get_json_object`, `to_json` and `from_json`.
+//! `get_json_object`, `to_json`, `from_json`, and their like for CSV.
 
+mod from;
+mod read;
+mod write;
+
+use super::nested_text::is_nested;
+use super::options::Options;
 use super::simple::{Simple, Zoned};
 use super::zone::Zone;
-use crate::schema::parse_schema;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, StructArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use arrow::json::ReaderBuilder;
-use arrow::json::writer::{LineDelimited, WriterBuilder};
-use datafusion::common::ScalarValue;
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
 use serde_json::Value;
 use std::sync::Arc;
+use write::Writing;
 
 static TEXT_2: [Option<DataType>; 2] = [Some(DataType::Utf8), Some(DataType::Utf8)];
-static ANY: [Option<DataType>; 1] = [None];
+static ANY: [Option<DataType>; 2] = [None, None];
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    vec![
+    let mut functions = vec![
         Simple {
             name: "get_json_object",
             arguments: &TEXT_2,
@@ -32,13 +32,22 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         Zoned {
             name: "to_json",
             arguments: &ANY,
-            optional: 0,
+            optional: 1,
             returns: DataType::Utf8,
             body: to_json,
         }
         .udf(),
-        ScalarUDF::new_from_impl(FromJson { signature: Signature::any(2, Volatility::Immutable) }),
-    ]
+        Zoned {
+            name: "to_csv",
+            arguments: &ANY,
+            optional: 1,
+            returns: DataType::Utf8,
+            body: to_csv,
+        }
+        .udf(),
+    ];
+    functions.extend(from::functions());
+    functions
 }
 
 fn missing() -> DataFusionError {
@@ -124,158 +133,56 @@ pub(crate) fn json_of(column: &ArrayRef) -> Result<ArrayRef> {
     to_json(std::slice::from_ref(column), &Zone::utc())
 }
 
-/// A struct as JSON, fields that are NULL left out.
+/// A struct, list or map as JSON.
 fn to_json(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
-    let [column] = columns else { return Err(missing()) };
-    let column = &in_zone(column, crate::schema::UTC, zone.name())?;
-    let Some(rows) = column.as_any().downcast_ref::<StructArray>() else {
-        return Err(DataFusionError::Plan("to_json takes a STRUCT".to_owned()));
-    };
-    let mut texts = Vec::with_capacity(rows.len());
-    // One row at a time keeps rows and lines together, whatever a value holds.
-    for row in 0..rows.len() {
-        if rows.is_null(row) {
-            texts.push(None);
-            continue;
-        }
-        let one = rows.slice(row, 1);
-        let schema = Arc::new(Schema::new(one.fields().clone()));
-        let batch = RecordBatch::try_new(schema, one.columns().to_vec())?;
-        let mut bytes = Vec::new();
-        let builder = WriterBuilder::new()
-            .with_explicit_nulls(false)
-            .with_timestamp_format("%Y-%m-%dT%H:%M:%S%.3f".to_owned())
-            .with_timestamp_tz_format(
-                if zone.is_utc() { "%Y-%m-%dT%H:%M:%S%.3fZ" } else { "%Y-%m-%dT%H:%M:%S%.3f%:z" }
-                    .to_owned(),
-            );
-        let mut writer = builder.build::<_, LineDelimited>(&mut bytes);
-        writer.write(&batch)?;
-        writer.finish()?;
-        drop(writer);
-        let text =
-            String::from_utf8(bytes).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        texts.push(Some(text.trim_end().to_owned()));
+    let column = columns.first().ok_or_else(missing)?;
+    let options = Options::of(columns.get(1))?;
+    if !is_nested(column.data_type()) {
+        return Err(DataFusionError::Plan(format!(
+            "[DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] there is no to_json({})",
+            crate::schema::type_name(column.data_type())
+        )));
     }
-    Ok(Arc::new(StringArray::from(texts)))
+    let column = known_types(column)?;
+    Writing::check(column.data_type())?;
+    let writing = Writing { options: &options, zone };
+    let texts = (0..column.len()).map(|row| {
+        column.is_valid(row).then(|| {
+            let mut text = String::new();
+            writing.value(column.as_ref(), row, &mut text);
+            text
+        })
+    });
+    Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
-/// The same instants, also within structs and lists, typed with another zone.
-fn in_zone(column: &ArrayRef, from: &str, to: &str) -> Result<ArrayRef> {
-    let wanted = zoned(column.data_type(), from, to);
-    if column.data_type() == &wanted {
-        return Ok(Arc::clone(column));
+/// The column with texts and times in the one form that is written here.
+fn known_types(column: &ArrayRef) -> Result<ArrayRef> {
+    let wanted = known_type(column.data_type());
+    match column.data_type() == &wanted {
+        true => Ok(Arc::clone(column)),
+        false => Ok(arrow::compute::cast(column, &wanted)?),
     }
-    Ok(arrow::compute::cast(column, &wanted)?)
 }
 
-fn zoned(data_type: &DataType, from: &str, to: &str) -> DataType {
+fn known_type(data_type: &DataType) -> DataType {
     let field = |field: &FieldRef| {
-        let data_type = zoned(field.data_type(), from, to);
+        let data_type = known_type(field.data_type());
         Arc::new(field.as_ref().clone().with_data_type(data_type))
     };
     match data_type {
-        DataType::Timestamp(unit, Some(zone)) if zone.as_ref() == from => {
-            DataType::Timestamp(*unit, Some(to.into()))
-        }
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::Dictionary(_, value) => known_type(value),
+        DataType::LargeList(element) | DataType::List(element) => DataType::List(field(element)),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
-        DataType::List(item) => DataType::List(field(item)),
+        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
         other => other.clone(),
     }
 }
 
-/// `from_json(text, 'a INT, b STRING')`: a struct; NULL in all fields where the text does not fit.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct FromJson {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for FromJson {
-    fn name(&self) -> &str {
-        "from_json"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Err(DataFusionError::Internal("the type of from_json is in its argument".to_owned()))
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        let schema = arguments.scalar_arguments.get(1).copied().flatten();
-        let text = schema.and_then(|schema| schema.try_as_str().flatten()).ok_or_else(|| {
-            DataFusionError::Plan("the schema of from_json must be a literal text".to_owned())
-        })?;
-        let schema =
-            parse_schema(text).map_err(|error| DataFusionError::Plan(error.to_string()))?;
-        // Any field may be missing in the text.
-        let fields: Fields = schema
-            .fields()
-            .iter()
-            .map(|field| field.as_ref().clone().with_nullable(true))
-            .collect();
-        Ok(Arc::new(Field::new("from_json", DataType::Struct(fields), true)))
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let DataType::Struct(fields) = arguments.return_field.data_type() else {
-            return Err(missing());
-        };
-        let value = arguments.args.first().ok_or_else(missing)?;
-        let zone = Zone::of(&arguments.config_options)?;
-        let scalar = matches!(value, ColumnarValue::Scalar(_));
-        let rows = if scalar { 1 } else { arguments.number_rows };
-        let texts = super::cast::cast_array(&value.to_array(rows)?, &DataType::Utf8, false, &zone)?;
-        let zoned = zoned(&DataType::Struct(fields.clone()), crate::schema::UTC, zone.name());
-        let DataType::Struct(zoned) = &zoned else { return Err(missing()) };
-        let result = structs(texts.as_string::<i32>(), zoned)?;
-        let result = in_zone(&result, zone.name(), crate::schema::UTC)?;
-        if scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
-        }
-        Ok(ColumnarValue::Array(result))
-    }
-}
-
-fn structs(texts: &StringArray, fields: &Fields) -> Result<ArrayRef> {
-    let schema = Arc::new(Schema::new(fields.clone()));
-    let nothing = arrow::array::new_null_array(&DataType::Struct(fields.clone()), 1);
-    let mut rows: Vec<ArrayRef> = Vec::with_capacity(texts.len());
-    for text in texts {
-        let Some(text) = text else {
-            rows.push(Arc::clone(&nothing));
-            continue;
-        };
-        let read = one(text, &schema)?;
-        rows.push(match read {
-            Some(batch) => Arc::new(StructArray::from(batch)),
-            // Spark gives a row whose fields are all NULL.
-            None => Arc::new(StructArray::try_new(
-                fields.clone(),
-                fields.iter().map(|f| arrow::array::new_null_array(f.data_type(), 1)).collect(),
-                None,
-            )?),
-        });
-    }
-    if rows.is_empty() {
-        return Ok(arrow::array::new_empty_array(&DataType::Struct(fields.clone())));
-    }
-    let rows: Vec<&dyn Array> = rows.iter().map(AsRef::as_ref).collect();
-    Ok(arrow::compute::concat(&rows)?)
-}
-
-/// One text as one row; `None` where it is not an object or does not fit.
-fn one(text: &str, schema: &Arc<Schema>) -> Result<Option<RecordBatch>> {
-    let mut decoder = ReaderBuilder::new(Arc::clone(schema)).with_batch_size(2).build_decoder()?;
-    let bytes = text.as_bytes();
-    let Ok(read) = decoder.decode(bytes) else { return Ok(None) };
-    if read != bytes.len() {
-        return Ok(None);
-    }
-    match decoder.flush() {
-        Ok(Some(batch)) if batch.num_rows() == 1 => Ok(Some(batch)),
-        _ => Ok(None),
-    }
+fn to_csv(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
+    let column = columns.first().ok_or_else(missing)?;
+    super::csv::write(column, &Options::of(columns.get(1))?, zone)
 }

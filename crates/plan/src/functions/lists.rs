@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ScalarUDF;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
@@ -52,7 +53,7 @@ fn element_of(types: &[DataType]) -> Option<DataType> {
 }
 
 /// One row's elements, as places in the values of all.
-fn range(list: &ListArray, row: usize) -> std::ops::Range<usize> {
+fn range(list: &ListArray, row: usize) -> Range<usize> {
     match list.value_offsets().get(row..row + 2) {
         Some([from, to]) => *from as usize..*to as usize,
         _ => 0..0,
@@ -143,6 +144,22 @@ fn element_at(columns: &[ArrayRef], to: &DataType, lenient: bool) -> Result<Arra
     let list = list.as_list::<i32>();
     let indices = argument(columns, 1, &DataType::Int32)?;
     let indices = indices.as_primitive::<Int32Type>();
+    let failure = (!lenient).then_some("INVALID_ARRAY_INDEX_IN_ELEMENT_AT");
+    picked(list, indices, failure, |own, index| match index {
+        0 => Err(index_of_zero()),
+        1.. => Ok(own.start.checked_add(index as usize - 1)),
+        _ => Ok(own.end.checked_sub(index.unsigned_abs() as usize)),
+    })
+}
+
+/// The element of each list that `place` finds for its index; one outside of its list is NULL, or
+/// the error of this name.
+fn picked(
+    list: &ListArray,
+    indices: &Int32Array,
+    failure: Option<&str>,
+    place: impl Fn(&Range<usize>, i32) -> Result<Option<usize>>,
+) -> Result<ArrayRef> {
     let mut places: Vec<Option<u32>> = Vec::with_capacity(list.len());
     for row in 0..list.len() {
         if list.is_null(row) || indices.is_null(row) {
@@ -150,14 +167,9 @@ fn element_at(columns: &[ArrayRef], to: &DataType, lenient: bool) -> Result<Arra
             continue;
         }
         let (own, index) = (range(list, row), indices.value(row));
-        let place = match index {
-            0 => return Err(index_of_zero()),
-            1.. => own.start.checked_add(index as usize - 1),
-            _ => own.end.checked_sub(index.unsigned_abs() as usize),
-        };
-        let place = place.filter(|place| own.contains(place));
-        if place.is_none() && !lenient {
-            return Err(outside("INVALID_ARRAY_INDEX_IN_ELEMENT_AT", index, own.len()));
+        let place = place(&own, index)?.filter(|place| own.contains(place));
+        if let (None, Some(failure)) = (place, failure) {
+            return Err(outside(failure, index, own.len()));
         }
         places.push(place.and_then(|place| u32::try_from(place).ok()));
     }
@@ -196,21 +208,9 @@ fn get(columns: &[ArrayRef], to: &DataType, lenient: bool) -> Result<ArrayRef> {
     };
     let indices = argument(columns, 1, &DataType::Int32)?;
     let indices = indices.as_primitive::<Int32Type>();
-    let mut places: Vec<Option<u32>> = Vec::with_capacity(list.len());
-    for row in 0..list.len() {
-        if list.is_null(row) || indices.is_null(row) {
-            places.push(None);
-            continue;
-        }
-        let (own, index) = (range(list, row), indices.value(row));
-        let place = usize::try_from(index).ok().and_then(|index| own.start.checked_add(index));
-        let place = place.filter(|place| own.contains(place));
-        if place.is_none() && !lenient {
-            return Err(outside("INVALID_ARRAY_INDEX", index, own.len()));
-        }
-        places.push(place.and_then(|place| u32::try_from(place).ok()));
-    }
-    Ok(take(list.values(), &UInt32Array::from(places), None)?)
+    picked(list, indices, (!lenient).then_some("INVALID_ARRAY_INDEX"), |own, index| {
+        Ok(usize::try_from(index).ok().and_then(|index| own.start.checked_add(index)))
+    })
 }
 
 /// Most elements that `array_insert` makes.

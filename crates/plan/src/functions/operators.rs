@@ -1,10 +1,11 @@
 //! Spark's meaning of operators.
 
 use super::decimal_division::digits;
-use super::own;
-use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, ScalarValue};
+use super::{list_fields, own};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
@@ -76,8 +77,17 @@ impl ExprPlanner for SparkOperators {
         raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        let GetFieldAccess::ListIndex { key } = &raw.field_access else {
-            return Ok(PlannerResult::Original(raw));
+        let key = match &raw.field_access {
+            GetFieldAccess::ListIndex { key } => key,
+            GetFieldAccess::NamedStructField { name } => {
+                let name = name.try_as_str().flatten().unwrap_or_default();
+                let list = raw.expr.get_type(schema)?;
+                return Ok(match field_of(&raw.expr, &list, name) {
+                    Some((field, _)) => PlannerResult::Planned(field),
+                    None => PlannerResult::Original(raw),
+                });
+            }
+            GetFieldAccess::ListRange { .. } => return Ok(PlannerResult::Original(raw)),
         };
         let data_type = raw.expr.get_type(schema)?;
         if !matches!(data_type, DataType::List(_) | DataType::LargeList(_)) {
@@ -89,6 +99,31 @@ impl ExprPlanner for SparkOperators {
             Some(item) => PlannerResult::Planned(item),
             None => PlannerResult::Original(raw),
         })
+    }
+
+    /// A field of a struct, or of each struct in a list.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        nested_names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let mut value = Expr::Column(Column::from((qualifier, field)));
+        let mut data_type = field.data_type().clone();
+        for name in nested_names {
+            (value, data_type) = match field_of(&value, &data_type, name) {
+                Some(found) => found,
+                None => {
+                    let inner = match &data_type {
+                        DataType::Struct(fields) => fields.find(name).map(|(_, field)| field),
+                        _ => None,
+                    };
+                    let inner = inner.map_or(DataType::Null, |field| field.data_type().clone());
+                    (get_field(value, name.as_str()), inner)
+                }
+            };
+        }
+        Ok(PlannerResult::Planned(value))
     }
 
     /// Places in a window are `INT`, and not `BIGINT`.
@@ -109,6 +144,14 @@ impl ExprPlanner for SparkOperators {
         let window = Expr::from(WindowFunction { fun: raw.func_def, params });
         Ok(PlannerResult::Planned(plain_cast(window, DataType::Int32)))
     }
+}
+
+/// A field of each struct in a list, and its type.
+fn field_of(value: &Expr, list: &DataType, name: &str) -> Option<(Expr, DataType)> {
+    let field = list_fields::field_in_list(list, name)?;
+    let data_type = DataType::new_list(field.data_type().clone(), true);
+    let arguments = vec![value.clone(), lit(field.name().as_str())];
+    Some((call(list_fields::NAME, arguments)?, data_type))
 }
 
 fn text(data_type: &DataType) -> bool {

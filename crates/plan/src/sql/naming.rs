@@ -2,10 +2,13 @@
 
 mod windows;
 
+use super::rewrite::field_name;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, UnaryOperator, Value, WindowType,
+    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DateTimeField, DuplicateTreatment, Expr,
+    Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
+    UnaryOperator, Value, WindowType, visit_expressions_mut,
 };
+use std::ops::ControlFlow;
 
 /// The name as Spark makes it: `(a + 1)`, `upper(name)`, `CAST(a AS STRING)`; close to Spark's for
 /// what is not listed here.
@@ -111,6 +114,13 @@ pub(super) fn name_of(expr: &Expr) -> String {
         Expr::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
             format!("trim({})", inner_name(expr))
         }
+        Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+            format!("CEIL({})", inner_name(expr))
+        }
+        Expr::Floor { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+            format!("FLOOR({})", inner_name(expr))
+        }
+        Expr::Lambda(lambda) => lambda_name(lambda),
         Expr::Extract { field, expr, .. } => {
             format!("extract({field} FROM {})", inner_name(expr))
         }
@@ -120,11 +130,22 @@ pub(super) fn name_of(expr: &Expr) -> String {
         }
         Expr::Named { expr, name } => format!("{} AS {}", inner_name(expr), name.value),
         Expr::CompoundFieldAccess { root, access_chain } => {
-            let chain: String = access_chain.iter().map(ToString::to_string).collect();
-            format!("{}{chain}", inner_name(root))
+            let dotted = gives_struct(root);
+            let chain = access_chain.iter().map(|access| match field_name(access) {
+                Some(name) if dotted => format!(".{name}"),
+                _ => access.to_string(),
+            });
+            format!("{}{}", inner_name(root), chain.collect::<String>())
         }
         other => other.to_string(),
     }
+}
+
+/// Whether a call gives a struct, whose fields Spark shows behind a point.
+fn gives_struct(root: &Expr) -> bool {
+    let Expr::Function(call) = root else { return false };
+    ["from_json", "from_csv", "named_struct", "struct"]
+        .contains(&call.name.to_string().to_lowercase().as_str())
 }
 
 fn function_name(function: &Function, name: &str) -> String {
@@ -144,21 +165,28 @@ fn function_name(function: &Function, name: &str) -> String {
     };
     let shifted = spec.and_then(|_| windows::shifted(name, &mut arguments));
     let shown = match name {
-        "pi" | "e" | "rank" | "dense_rank" | "percent_rank" => name.to_uppercase(),
+        known if UPPER.contains(&known) => name.to_uppercase(),
         other => other.to_owned(),
     };
     let distinct = if distinct { "DISTINCT " } else { "" };
     let count = arguments.len();
+    let gives_map = arguments.get(1).is_some_and(|schema| is_map(schema));
+    let shown_first = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.join(", ");
     let call = match name {
         "isnull" => format!("({arguments} IS NULL)"),
         "isnotnull" => format!("({arguments} IS NOT NULL)"),
         "array_sort" if count == 1 => format!("array_sort({arguments}, {NULLS_LAST})"),
         "first" | "last" | "first_value" | "last_value" | "any_value" | "mode" if count == 2 => {
-            let first = arguments.split(", ").next().unwrap_or_default();
-            format!("{shown}({first})")
+            format!("{shown}({shown_first})")
         }
         "if" => format!("(IF({arguments}))"),
+        "bitwise_not" => format!("~{arguments}"),
+        "aggregate" | "reduce" if count == 3 => format!("{shown}({arguments}, {SAME})"),
+        "approx_count_distinct" => format!("{shown}({shown_first})"),
+        "from_json" if gives_map => "entries".to_owned(),
+        // Neither schema nor options are shown.
+        "from_json" | "from_csv" | "to_json" | "to_csv" => format!("{name}({})", shown_first),
         _ => format!("{shown}({distinct}{arguments})"),
     };
     let over = spec.map(|spec| windows::over(name, spec)).unwrap_or_default();
@@ -168,12 +196,85 @@ fn function_name(function: &Function, name: &str) -> String {
     }
 }
 
+/// The end of a fold, where none is given.
+const SAME: &str = "lambdafunction(namedlambdavariable(), namedlambdavariable())";
+
+/// Whether a text is the type of a map, in either form.
+fn is_map(schema: &str) -> bool {
+    let plain: String = schema.chars().filter(|c| !c.is_whitespace()).collect();
+    plain.to_uppercase().starts_with("MAP<")
+        || plain.contains("{\"type\":\"map\"")
+            && plain.starts_with("{\"")
+            && !plain.contains("\"type\":\"struct\"")
+}
+
+/// Functions that Spark shows in capitals.
+const UPPER: [&str; 36] = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "cot",
+    "csc",
+    "degrees",
+    "dense_rank",
+    "e",
+    "exp",
+    "expm1",
+    "floor",
+    "hypot",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "percent_rank",
+    "pi",
+    "radians",
+    "rank",
+    "sec",
+    "signum",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "rlike",
+];
+
 /// How Spark shows the order of `array_sort`, when none is given.
 const NULLS_LAST: &str = "lambdafunction((IF(((namedlambdavariable() IS NULL) AND \
      (namedlambdavariable() IS NULL)), 0, (IF((namedlambdavariable() IS NULL), 1, \
      (IF((namedlambdavariable() IS NULL), -1, (IF((namedlambdavariable() < namedlambdavariable()), \
      -1, (IF((namedlambdavariable() > namedlambdavariable()), 1, 0)))))))))), \
      namedlambdavariable(), namedlambdavariable())";
+
+/// A lambda as Spark shows it: its parameters have no names.
+fn lambda_name(lambda: &LambdaFunction) -> String {
+    const VARIABLE: &str = "namedlambdavariable()";
+    let known: Vec<String> =
+        lambda.params.iter().map(|parameter| parameter.name.value.to_lowercase()).collect();
+    let mut body = lambda.body.as_ref().clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut body, |expr| {
+        let first = match expr {
+            Expr::Identifier(name) => Some(name),
+            Expr::CompoundIdentifier(path) => path.first_mut(),
+            _ => None,
+        };
+        if let Some(name) = first.filter(|name| known.contains(&name.value.to_lowercase())) {
+            *name = Ident::new(VARIABLE);
+        }
+        ControlFlow::Continue(())
+    });
+    let variables = vec![VARIABLE; known.len()].join(", ");
+    format!("lambdafunction({}, {variables})", inner_name(&body))
+}
 
 fn is_literal(expr: &Expr) -> bool {
     match expr {

@@ -12,7 +12,8 @@ use super::scope::{
     Column, Relation, Scope, aliased, columns_of, exact, excluded, ident, relations_of, same,
 };
 use super::table_functions;
-use super::text::{TABLES_MAX, parse_query};
+use super::text::TABLES_MAX;
+use super::values;
 use super::window_names;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
@@ -109,10 +110,8 @@ impl Names<'_> {
                 let scope = Scope { relations: Vec::new(), parent };
                 let width = values.rows.first().map_or(0, |row| row.len());
                 self.walk(values, &scope, ctes)?;
-                for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
-                    rewrite::top_level(value);
-                }
-                *body = values_named(body, width)?;
+                values::typed(values, width);
+                *body = values::named(body, width)?;
                 let columns = (1..=width).map(|place| Column::named(format!("col{place}")));
                 Ok((columns.collect(), Vec::new()))
             }
@@ -333,21 +332,6 @@ impl Names<'_> {
     }
 }
 
-/// Rows of values with Spark's names of columns, `col1` and so on.
-fn values_named(values: &mut SetExpr, width: usize) -> Result<SetExpr> {
-    let items: Vec<String> =
-        (1..=width).map(|place| format!("`column{place}` AS `col{place}`")).collect();
-    let text = format!("SELECT {} FROM (VALUES (1)) AS `values`", items.join(", "));
-    let (mut query, _) = parse_query(&text)?;
-    if let SetExpr::Select(select) = query.body.as_mut()
-        && let Some(from) = select.from.first_mut()
-        && let TableFactor::Derived { subquery, .. } = &mut from.relation
-    {
-        std::mem::swap(subquery.body.as_mut(), values);
-    }
-    Ok(*query.body)
-}
-
 /// `GROUP BY a, b WITH ROLLUP` is `GROUP BY ROLLUP (a, b)`.
 fn several_levels(group_by: &mut GroupByExpr) {
     let GroupByExpr::Expressions(groups, modifiers) = group_by else { return };
@@ -438,6 +422,11 @@ impl VisitorMut for Walk<'_> {
                 match path.first().and_then(|first| self.parameter(first)) {
                     Some(root) => *expr = rewrite::fields_of(root, path.get(1..).unwrap_or(&[])),
                     None => self.scope.fix_path(path),
+                }
+            }
+            Expr::Function(call) => {
+                if let Err(error) = self.scope.expand_arguments(call) {
+                    return ControlFlow::Break(error);
                 }
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! Spark's expressions in the forms that DataFusion's planner takes.
 
 use super::forms;
-use crate::functions::higher_order;
+use crate::functions::{higher_order, inferred};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType,
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
@@ -226,6 +226,29 @@ fn function(expr: &mut Expr) -> Result<()> {
                 function.name = ObjectName::from(vec![Ident::new("count")]);
             }
         }
+        // How many values are told apart needs no more than their texts.
+        "approx_count_distinct" => {
+            list.args.truncate(1);
+            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice() {
+                let placeholder = Expr::Value(Value::Null.into());
+                *value = cast("cast", std::mem::replace(value, placeholder), "STRING");
+            }
+        }
+        // A length of -1 is that of the replacement.
+        "overlay" if list.args.get(3).is_some_and(|length| length.to_string() == "-1") => {
+            list.args.truncate(3);
+            ints(&mut list.args);
+        }
+        "schema_of_json" | "schema_of_csv" => {
+            // A schema must be known before any row is read.
+            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(sample)))] =
+                list.args.as_slice()
+                && let Value::SingleQuotedString(sample) = &sample.value
+                && let Some(schema) = inferred::schema_of(&name, sample)
+            {
+                *expr = Expr::Value(Value::SingleQuotedString(schema).into());
+            }
+        }
         "unix_timestamp" if list.args.is_empty() => {
             *expr = call("unix_timestamp", vec![call("now", Vec::new())]);
         }
@@ -278,7 +301,8 @@ fn structure(fields: Vec<Expr>) -> Expr {
     call("named_struct", named)
 }
 
-fn field_name(access: &AccessExpr) -> Option<String> {
+/// The field that an access names.
+pub(super) fn field_name(access: &AccessExpr) -> Option<String> {
     let AccessExpr::Subscript(Subscript::Index { index: Expr::Value(value) }) = access else {
         return None;
     };

@@ -5,8 +5,8 @@ use crate::stream::hidden;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
-    WildcardAdditionalOptions,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart, SelectItem,
+    SelectItemQualifiedWildcardKind, TableAlias, WildcardAdditionalOptions,
 };
 use onefold_types::{Error, Result};
 
@@ -145,6 +145,53 @@ impl Scope<'_> {
             _ => Ok(vec![item]),
         }
     }
+
+    /// Writes wildcards among the arguments of a call out, as in `struct(*)`; `count(*)` counts rows.
+    pub(super) fn expand_arguments(&self, call: &mut ast::Function) -> Result<()> {
+        let counts = object_name(&call.name).eq_ignore_ascii_case("count");
+        let FunctionArguments::List(list) = &mut call.args else { return Ok(()) };
+        let mut arguments = Vec::with_capacity(list.args.len());
+        for argument in std::mem::take(&mut list.args) {
+            match wildcard(&argument).filter(|_| !counts) {
+                Some(item) => {
+                    arguments.extend(self.expand(item, true)?.into_iter().map(as_argument))
+                }
+                None => arguments.push(argument),
+            }
+        }
+        list.args = arguments;
+        Ok(())
+    }
+}
+
+/// The item that a wildcard in the place of an argument would be.
+fn wildcard(argument: &FunctionArg) -> Option<SelectItem> {
+    let FunctionArg::Unnamed(argument) = argument else { return None };
+    match argument {
+        FunctionArgExpr::Wildcard => {
+            Some(SelectItem::Wildcard(WildcardAdditionalOptions::default()))
+        }
+        FunctionArgExpr::WildcardWithOptions(options) => {
+            Some(SelectItem::Wildcard(options.clone()))
+        }
+        FunctionArgExpr::QualifiedWildcard(name) => Some(SelectItem::QualifiedWildcard(
+            SelectItemQualifiedWildcardKind::ObjectName(name.clone()),
+            WildcardAdditionalOptions::default(),
+        )),
+        _ => None,
+    }
+}
+
+fn as_argument(item: SelectItem) -> FunctionArg {
+    FunctionArg::Unnamed(match item {
+        SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => {
+            FunctionArgExpr::Expr(expr)
+        }
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            FunctionArgExpr::QualifiedWildcard(name)
+        }
+        _ => FunctionArgExpr::Wildcard,
+    })
 }
 
 impl Relation {

@@ -7,6 +7,7 @@ use super::{
     BatchContext, BatchPlan, BatchWatermark, Prepared, StreamingPlan, fixed, propagate, seeded,
 };
 use crate::failure;
+use crate::observe::ObservedPlanner;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -49,7 +50,10 @@ pub(super) async fn instantiate(
         known.watermarks.len(),
     );
     let nodes = Arc::new(nodes);
-    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::clone(&nodes) as _]);
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+        Arc::clone(&nodes) as _,
+        Arc::new(ObservedPlanner),
+    ]);
     let physical = planner.create_physical_plan(&logical, state).await;
     let physical = physical.map_err(failure::planning)?;
     let seed = fixed::batch_seed(context);

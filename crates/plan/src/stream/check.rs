@@ -5,6 +5,7 @@ mod modes;
 use super::nodes::{Deduplicate, EventTimeWatermark, UserState, as_node};
 use super::table::streaming;
 use crate::failure;
+use crate::observe::Observed;
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
@@ -75,6 +76,9 @@ fn check_node(node: &LogicalPlan, mode: OutputMode) -> Result<()> {
         LogicalPlan::Extension(extension) => {
             if as_node::<EventTimeWatermark>(node).is_some() {
                 return modes::check_watermark(node);
+            }
+            if as_node::<Observed>(node).is_some() {
+                return Ok(());
             }
             if let Some(deduplicate) = as_node::<Deduplicate>(node) {
                 return modes::check_deduplicate(deduplicate, mode);

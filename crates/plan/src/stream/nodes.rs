@@ -46,7 +46,7 @@ macro_rules! unordered {
         }
     };
 }
-use unordered;
+pub(crate) use unordered;
 
 /// A node as a plan.
 pub(crate) fn extension(node: impl UserDefinedLogicalNode + 'static) -> LogicalPlan {
@@ -66,7 +66,7 @@ pub(crate) fn as_node_of<T: 'static>(node: &dyn UserDefinedLogicalNode) -> Optio
     node.as_any().downcast_ref()
 }
 
-fn one_input(name: &str, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+pub(crate) fn one_input(name: &str, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     match <[LogicalPlan; 1]>::try_from(inputs) {
         Ok([input]) => Ok(input),
         Err(inputs) => {

@@ -176,18 +176,22 @@ pub(super) fn specs(plan: &LogicalPlan) -> Result<Vec<OperatorSpec>> {
 }
 
 /// A spec whose columns do not tell where in the query their stream stands.
-fn plain_names(mut spec: OperatorSpec) -> OperatorSpec {
-    let plain = |schema: &SchemaRef| -> SchemaRef {
-        let fields = schema.fields().iter().map(|field| {
-            let name = crate::pipeline::without_table_names(field.name());
-            let name = super::names::with_plain_literals(&name);
-            field.as_ref().clone().with_name(name)
-        });
+fn plain_names(spec: OperatorSpec) -> OperatorSpec {
+    renamed(spec, |name| {
+        super::names::with_plain_literals(&crate::pipeline::without_table_names(name))
+    })
+}
+
+/// A spec with other names of columns.
+fn renamed(mut spec: OperatorSpec, name: impl Fn(&str) -> String) -> OperatorSpec {
+    let with_names = |schema: &SchemaRef| -> SchemaRef {
+        let fields =
+            schema.fields().iter().map(|it| it.as_ref().clone().with_name(name(it.name())));
         Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
     };
     for family in &mut spec.families {
-        family.key = plain(&family.key);
-        family.value = plain(&family.value);
+        family.key = with_names(&family.key);
+        family.value = with_names(&family.value);
     }
     spec
 }

@@ -215,7 +215,7 @@ async fn random_values_come_again_for_the_same_batch_and_differ_between_batches(
 }
 
 #[tokio::test]
-async fn random_filters_run_seeded_and_a_request_to_repartition_is_passed_over() {
+async fn random_filters_run_seeded_below_and_above_a_request_to_repartition() {
     let (context, first, _) = two();
     let logical = sql::query(&context, "SELECT id FROM events WHERE rand() >= 0").await.unwrap();
     let logical = datafusion::logical_expr::LogicalPlanBuilder::from(logical)
@@ -233,9 +233,9 @@ async fn random_filters_run_seeded_and_a_request_to_repartition_is_passed_over()
     let plan = StreamingPlan::new(logical, OutputMode::Append).unwrap();
     let instance = instantiate(&plan, &context.state(), &[&first], &batch(0)).await;
     let shown = displayable(instance.plan.as_ref()).indent(false).to_string();
-    assert!(!shown.contains("RepartitionExec") && shown.contains("SeededExec"), "{shown}");
+    assert!(shown.contains("SpreadExec") && shown.contains("SeededExec"), "{shown}");
     let rows = run(&context, &instance).await;
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     assert_eq!(rows.iter().flatten().map(|batch| batch.num_rows()).sum::<usize>(), 6);
 }
 

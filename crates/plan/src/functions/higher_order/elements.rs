@@ -31,29 +31,37 @@ pub(super) fn place(number: usize) -> Result<u32> {
         .map_err(|_| DataFusionError::Execution("lists are too long together".to_owned()))
 }
 
+/// Offsets, elements and NULLs of a column of lists, or of maps (as structs of key and value).
+pub(in crate::functions) fn laid_out(
+    column: &ArrayRef,
+) -> Option<(OffsetBuffer<i32>, ArrayRef, Option<NullBuffer>)> {
+    match column.data_type() {
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            Some((list.offsets().clone(), Arc::clone(list.values()), list.nulls().cloned()))
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            Some((map.offsets().clone(), entries, map.nulls().cloned()))
+        }
+        _ => None,
+    }
+}
+
 impl Elements {
     /// Of a column of lists, or of maps (as structs of key and value).
     pub(super) fn of(column: &ArrayRef) -> Result<Self> {
-        let (offsets, values, nulls): (OffsetBuffer<i32>, ArrayRef, _) = match column.data_type() {
-            DataType::List(_) => {
-                let list = column.as_list::<i32>();
-                (list.offsets().clone(), Arc::clone(list.values()), list.nulls().cloned())
-            }
-            DataType::Map(..) => {
-                let map = column.as_map();
-                let entries: ArrayRef = Arc::new(map.entries().clone());
-                (map.offsets().clone(), entries, map.nulls().cloned())
-            }
-            DataType::Null => {
-                return Ok(Elements {
-                    values: arrow::array::new_null_array(&DataType::Null, 0),
-                    rows: UInt32Array::from(Vec::<u32>::new()),
-                    lengths: vec![0; column.len()],
-                    nulls: Some(NullBuffer::new_null(column.len())),
-                });
-            }
-            other => return Err(internal(&format!("{other} has no elements"))),
-        };
+        if column.data_type() == &DataType::Null {
+            return Ok(Elements {
+                values: arrow::array::new_null_array(&DataType::Null, 0),
+                rows: UInt32Array::from(Vec::<u32>::new()),
+                lengths: vec![0; column.len()],
+                nulls: Some(NullBuffer::new_null(column.len())),
+            });
+        }
+        let (offsets, values, nulls) = laid_out(column)
+            .ok_or_else(|| internal(&format!("{} has no elements", column.data_type())))?;
         let (mut rows, mut places) = (Vec::new(), Vec::new());
         let mut lengths = Vec::with_capacity(column.len());
         for (row, pair) in offsets.windows(2).enumerate() {

@@ -38,7 +38,7 @@ fn frame(function: &str, spec: &WindowSpec) -> String {
         let end = frame.end_bound.as_ref().unwrap_or(&WindowFrameBound::CurrentRow);
         return format!("{units} BETWEEN {} AND {}", bound(&frame.start_bound), bound(end));
     }
-    let ranks = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"];
+    let ranks = ["row_number", "rank", "dense_rank", "percent_rank", "ntile"];
     let whole = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING";
     let so_far = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW";
     match function.to_ascii_lowercase().as_str() {

@@ -5,7 +5,6 @@ use super::super::names::lasting;
 use super::super::nodes::{self, UserFunction, as_node_of};
 use super::super::stateful::dedup_event_time;
 use crate::failure;
-use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Column, DFSchema, JoinSide};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
@@ -279,27 +278,18 @@ impl Lowering<'_> {
 
 /// Columns of state named after what they hold: a column's name begins with that of its group or
 /// aggregate in the query.
-fn with_lasting_names(mut spec: OperatorSpec, node: &nodes::StatefulAggregate) -> OperatorSpec {
+fn with_lasting_names(spec: OperatorSpec, node: &nodes::StatefulAggregate) -> OperatorSpec {
     let exprs = node.group.iter().chain(&node.aggregates);
     let names: Vec<(&str, String)> = (node.schema.fields().iter().zip(exprs))
         .map(|(field, expr)| (field.name().as_str(), lasting(expr)))
         .filter(|(name, lasting)| name != lasting)
         .collect();
-    let renamed = |schema: &SchemaRef| -> SchemaRef {
-        let fields = schema.fields().iter().map(|field| {
-            let known = names.iter().find_map(|(name, lasting)| {
-                let rest = field.name().strip_prefix(name)?;
-                let whole = rest.is_empty() || rest.starts_with(['[', '.']);
-                whole.then(|| format!("{lasting}{rest}"))
-            });
-            let name = known.unwrap_or_else(|| field.name().clone());
-            field.as_ref().clone().with_name(name)
+    super::renamed(spec, |column| {
+        let known = names.iter().find_map(|(name, lasting)| {
+            let rest = column.strip_prefix(name)?;
+            let whole = rest.is_empty() || rest.starts_with(['[', '.']);
+            whole.then(|| format!("{lasting}{rest}"))
         });
-        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
-    };
-    for family in &mut spec.families {
-        family.key = renamed(&family.key);
-        family.value = renamed(&family.value);
-    }
-    spec
+        known.unwrap_or_else(|| column.to_owned())
+    })
 }

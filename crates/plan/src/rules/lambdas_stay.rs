@@ -4,10 +4,10 @@
 //! that move an expression to another node give its columns new numbers, and forget those of the
 //! parameters; so plans with lambdas go without these rules.
 
+use super::Rule;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_expr::HigherOrderFunctionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -16,30 +16,16 @@ use std::sync::Arc;
 /// The rules that move expressions to other nodes.
 const MOVERS: [&str; 2] = ["ProjectionPushdown", "FilterPushdown"];
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
 /// A rule for plans without lambdas.
 #[derive(Debug)]
 struct WithoutLambdas(Rule);
 
-/// Puts the rules of a session on guard.
-pub(super) fn guard(state: &mut SessionState) {
-    let rules = state.physical_optimizers().iter().map(|rule| -> Rule {
-        match MOVERS.iter().any(|mover| rule.name().starts_with(mover)) {
-            true => Arc::new(WithoutLambdas(Arc::clone(rule))),
-            false => Arc::clone(rule),
-        }
-    });
-    let rules = rules.collect();
-    let config = state.config().clone();
-    // The session has its catalogs already.
-    let kept = config.clone().with_create_default_catalog_and_schema(false);
-    let mut guarded = SessionStateBuilder::new_from_existing(state.clone())
-        .with_config(kept)
-        .with_physical_optimizer_rules(rules)
-        .build();
-    *guarded.config_mut() = config;
-    *state = guarded;
+/// The rule, kept from plans with lambdas if it moves expressions.
+pub(super) fn guarded(rule: &Rule) -> Rule {
+    match MOVERS.iter().any(|mover| rule.name().starts_with(mover)) {
+        true => Arc::new(WithoutLambdas(Arc::clone(rule))),
+        false => Arc::clone(rule),
+    }
 }
 
 fn has_lambda(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {

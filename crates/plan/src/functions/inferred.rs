@@ -1,0 +1,156 @@
+//! `schema_of_json` and `schema_of_csv`: the type that a text seems to have.
+
+use super::csv::tokens;
+use super::options::Options;
+use super::timestamp_text::{parse_date, parse_timestamp};
+use super::typed::{Typed, argument};
+use super::zone::Zone;
+use crate::schema::{timestamp, type_name};
+use arrow::array::{ArrayRef, AsArray, StringArray};
+use arrow::datatypes::{DataType, Field, Fields};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::ScalarUDF;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let text: fn(&[DataType]) -> Option<DataType> = |_| Some(DataType::Utf8);
+    let of = |name, body| Typed { name, least: 1, most: 2, returns: text, body }.udf();
+    vec![of("schema_of_json", schema_of_json), of("schema_of_csv", schema_of_csv)]
+}
+
+/// What the function of this name gives for a sample; `None` where that is an error.
+pub(crate) fn schema_of(function: &str, sample: &str) -> Option<String> {
+    let sample: [ArrayRef; 1] = [Arc::new(StringArray::from(vec![sample]))];
+    let body = if function == "schema_of_csv" { schema_of_csv } else { schema_of_json };
+    let schema = body(&sample, &DataType::Utf8).ok()?;
+    schema.as_string_opt::<i32>().map(|schemas| schemas.value(0).to_owned())
+}
+
+fn schema_of_json(columns: &[ArrayRef], _: &DataType) -> Result<ArrayRef> {
+    Options::of(columns.get(1))?;
+    let texts = argument(columns, 0, &DataType::Utf8)?;
+    let mut schemas = Vec::with_capacity(texts.len());
+    for text in texts.as_string::<i32>() {
+        let Some(text) = text else {
+            schemas.push(None);
+            continue;
+        };
+        let value: Value = serde_json::from_str(text).map_err(|_| {
+            let text: String = text.chars().take(200).collect();
+            DataFusionError::Execution(format!(
+                "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] `{text}` is no JSON"
+            ))
+        })?;
+        schemas.push(Some(type_name(&seen(of_value(&value)))));
+    }
+    Ok(Arc::new(StringArray::from(schemas)))
+}
+
+fn of_value(value: &Value) -> DataType {
+    match value {
+        Value::Null => DataType::Null,
+        Value::Bool(_) => DataType::Boolean,
+        Value::Number(number) if number.is_i64() => DataType::Int64,
+        Value::Number(number) if number.is_u64() => DataType::Decimal128(20, 0),
+        Value::Number(_) => DataType::Float64,
+        Value::String(_) => DataType::Utf8,
+        Value::Array(values) => {
+            let element = values.iter().map(of_value).reduce(both).unwrap_or(DataType::Null);
+            DataType::List(Arc::new(Field::new("element", element, true)))
+        }
+        Value::Object(object) => {
+            let fields: BTreeMap<&String, DataType> =
+                object.iter().map(|(name, value)| (name, of_value(value))).collect();
+            let fields = fields.into_iter().map(|(name, it)| Field::new(name, it, true));
+            DataType::Struct(fields.collect())
+        }
+    }
+}
+
+/// The type that values of both have room in.
+fn both(one: DataType, other: DataType) -> DataType {
+    match (one, other) {
+        (one, other) if one == other => one,
+        (DataType::Null, other) => other,
+        (one, DataType::Null) => one,
+        (one, other)
+            if (one.is_numeric() || one.is_decimal())
+                && (other.is_numeric() || other.is_decimal()) =>
+        {
+            match one.is_floating() || other.is_floating() {
+                true => DataType::Float64,
+                false => DataType::Decimal128(20, 0),
+            }
+        }
+        (DataType::List(one), DataType::List(other)) => {
+            let element = both(one.data_type().clone(), other.data_type().clone());
+            DataType::List(Arc::new(Field::new("element", element, true)))
+        }
+        (DataType::Struct(one), DataType::Struct(other)) => {
+            let mut fields: BTreeMap<String, DataType> = BTreeMap::new();
+            for field in one.iter().chain(&other) {
+                let known = fields.remove(field.name());
+                let data_type = match known {
+                    Some(known) => both(known, field.data_type().clone()),
+                    None => field.data_type().clone(),
+                };
+                fields.insert(field.name().clone(), data_type);
+            }
+            let fields = fields.into_iter().map(|(name, it)| Field::new(name, it, true));
+            DataType::Struct(fields.collect())
+        }
+        _ => DataType::Utf8,
+    }
+}
+
+/// Of what was only ever NULL, texts are expected.
+fn seen(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::List(element) => {
+            let element = Field::new("element", seen(element.data_type().clone()), true);
+            DataType::List(Arc::new(element))
+        }
+        DataType::Struct(fields) => DataType::Struct(
+            fields
+                .iter()
+                .map(|field| Field::new(field.name(), seen(field.data_type().clone()), true))
+                .collect::<Fields>(),
+        ),
+        other => other,
+    }
+}
+
+fn schema_of_csv(columns: &[ArrayRef], _: &DataType) -> Result<ArrayRef> {
+    let options = Options::of(columns.get(1))?;
+    let texts = argument(columns, 0, &DataType::Utf8)?;
+    let schemas = texts.as_string::<i32>().iter().map(|text| {
+        let types = tokens(text?, options.separator).into_iter().enumerate();
+        let fields = types.map(|(place, token)| {
+            let data_type = token.as_deref().map_or(DataType::Utf8, of_token);
+            Field::new(format!("_c{place}"), data_type, true)
+        });
+        Some(type_name(&DataType::Struct(fields.collect())))
+    });
+    Ok(Arc::new(schemas.collect::<StringArray>()))
+}
+
+fn of_token(token: &str) -> DataType {
+    if token.parse::<i32>().is_ok() {
+        DataType::Int32
+    } else if token.parse::<i64>().is_ok() {
+        DataType::Int64
+    } else if token.parse::<f64>().is_ok() {
+        DataType::Float64
+    } else if parse_date(token).is_some() && !token.contains([':', 'T', ' ']) && token.len() == 10 {
+        DataType::Date32
+    } else if token.len() > 10 && parse_timestamp(token, &Zone::utc()).is_some() {
+        timestamp()
+    } else if ["true", "false"].iter().any(|it| it.eq_ignore_ascii_case(token)) {
+        DataType::Boolean
+    } else {
+        DataType::Utf8
+    }
+}
