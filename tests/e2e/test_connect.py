@@ -50,6 +50,9 @@ def test_frames_and_sql_give_what_spark_gives(server: ConnectServer):
     assert seen["grouped"] == [["ann", 2.5], ["bob", 4.0]]
     assert seen["back"] == [{"id": 1, "amount": 2.5, "customer": "ann"}]
     assert seen["json"] == ["amount double", "customer string", "id bigint"]
+    assert seen["files"] == [["ann", 2.5], ["bob", 4.0]]
+    assert seen["order"] and seen["first"] == [0, 1, 2]
+    assert (seen["three"], seen["one"], seen["by"]) == ([3, 1000], [1, 1000], [4, 1000])
     assert seen["table"] == 3 and seen["gone"] is False
 
 
@@ -76,6 +79,7 @@ def test_windows_foreach_batch_and_a_listener_work_together(
     kinds = [event[0] for event in seen["heard"]]
     assert kinds[0] == "started" and kinds[-1] == "terminated"
     assert sum(event[2] for event in seen["heard"] if event[0] == "progress") == 40
+    assert "writing batch 1\n" in server.error.read_text(), "what a function prints is not shown"
 
 
 def test_a_server_killed_in_mid_stream_delivers_each_row_once(binary: Path, tmp_path: Path):

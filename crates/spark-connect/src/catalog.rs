@@ -10,6 +10,7 @@ use datafusion::datasource::TableType;
 use datafusion::logical_expr::LogicalPlan;
 use spark_connect_proto::Catalog;
 use spark_connect_proto::catalog::CatType;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Makes a view of a plan.
@@ -78,6 +79,16 @@ pub(crate) fn table_names(session: &ClientSession) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// The names of the functions that the session knows, sorted.
+pub(crate) fn function_names(session: &ClientSession) -> Vec<String> {
+    let state = session.engine.context().state();
+    let scalar = state.scalar_functions().keys();
+    let all =
+        scalar.chain(state.aggregate_functions().keys()).chain(state.window_functions().keys());
+    let names: BTreeSet<String> = all.filter(|name| !name.starts_with("spark_")).cloned().collect();
+    names.into_iter().collect()
 }
 
 /// Answers a call of `spark.catalog`.

@@ -137,7 +137,9 @@ pub(crate) async fn send_rows(
     let frame = started.map_err(onefold_engine::from_datafusion)?;
     let plain = rows::plain_schema(&schema);
     let ran = |error| Failure::execution(&onefold_engine::from_datafusion(error));
-    let mut stream = frame.execute_stream().await.map_err(ran)?;
+    let task = Arc::new(frame.task_ctx());
+    let physical = frame.create_physical_plan().await.map_err(ran)?;
+    let mut stream = onefold_plan::in_order(physical).execute(0, task).map_err(ran)?;
     let mut sent = 0_i64;
     let mut any = false;
     while let Some(batch) = stream.next().await {

@@ -24,6 +24,7 @@ use spark_connect_proto::{CommonInlineUserDefinedFunction, Expression, expressio
 
 pub(crate) use call::call;
 pub(crate) use literal::literal;
+use name::starred;
 pub(crate) use name::{Columns, parts_of, quoted};
 
 /// Deepest nesting of an expression: walking a tree takes stack.
@@ -46,15 +47,10 @@ impl<'a> Translator<'a> {
         Ok(match kind {
             ExprType::UnresolvedStar(star) => match star.unparsed_target.as_deref() {
                 None => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
-                Some(target) => {
-                    let target = target.trim_end_matches('*').trim_end_matches('.');
-                    let name: Vec<Ident> =
-                        parts_of(target)?.iter().map(|part| quoted(part)).collect();
-                    SelectItem::QualifiedWildcard(
-                        SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(name)),
-                        WildcardAdditionalOptions::default(),
-                    )
-                }
+                Some(target) => SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(starred(target)?),
+                    WildcardAdditionalOptions::default(),
+                ),
             },
             ExprType::Alias(alias) => {
                 let expr = self.child(alias.expr.as_deref(), "alias.expr")?;
@@ -109,6 +105,9 @@ impl<'a> Translator<'a> {
             ExprType::CallFunction(function) => {
                 self.function(&function.function_name, &function.arguments, false)
             }
+            ExprType::ExpressionString(text) if text.expression.trim() == "*" => {
+                Ok(Expr::Wildcard(AttachedToken::empty()))
+            }
             ExprType::ExpressionString(text) => {
                 text_depth::check(&text.expression)?;
                 Ok(onefold_plan::sql::parse_expression(&text.expression)?)
@@ -127,7 +126,10 @@ impl<'a> Translator<'a> {
                 })
             }
             ExprType::UpdateFields(update) => self.update(update),
-            ExprType::UnresolvedStar(_) => Ok(Expr::Wildcard(AttachedToken::empty())),
+            ExprType::UnresolvedStar(star) => Ok(match star.unparsed_target.as_deref() {
+                None => Expr::Wildcard(AttachedToken::empty()),
+                Some(target) => Expr::QualifiedWildcard(starred(target)?, AttachedToken::empty()),
+            }),
             ExprType::UnresolvedRegex(regex) => {
                 Ok(Expr::Identifier(quoted(regex.col_name.trim_matches('`'))))
             }

@@ -1,11 +1,11 @@
 //! `df.observe(name, …)`: aggregates over the rows that pass a place of the plan.
 //!
-//! A condition that always holds stands there and keeps the columns that the aggregates need, for
-//! each batch; they are computed when the batch is over.
+//! The columns that the aggregates need are kept for each batch; they are computed when the batch is
+//! over.
 
 use crate::failure::{Failure, Outcome};
-use arrow::array::{ArrayRef, BooleanArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use async_trait::async_trait;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -14,15 +14,12 @@ use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::utils::expr_to_columns;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, UNNAMED_TABLE, Volatility,
-};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UNNAMED_TABLE};
 use onefold_engine::{BatchObserver, from_datafusion};
+use onefold_plan::observe::Watcher;
 use onefold_types::{Error, Result};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Aggregates over the rows of a batch.
@@ -54,6 +51,18 @@ impl Seen {
     }
 }
 
+impl Watcher for Seen {
+    fn see(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
+        let batch = batch.map_err(|error| {
+            Error::internal("observed rows are of other types than planned").because(error)
+        })?;
+        self.batches().push(batch);
+        Ok(())
+    }
+}
+
 /// The plan with an observer in it.
 pub(crate) fn observed(
     input: LogicalPlan,
@@ -72,24 +81,17 @@ pub(crate) fn observed(
     let schema = input.schema();
     let places = found.iter().map(|column| schema.index_of_column(column));
     let places = places.collect::<PlanResult<BTreeSet<usize>>>()?;
-    let (mut fields, mut arguments) = (Vec::new(), Vec::new());
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for place in &places {
         let (table, field) = schema.qualified_field(*place);
         fields.push(Field::new(kept_name(*place), field.data_type().clone(), true));
-        arguments.push(Expr::Column(Column::from((table, field))));
+        columns.push(Expr::Column(Column::from((table, field))));
     }
     let metrics = metrics.into_iter().map(|metric| over_kept(metric, schema));
     let metrics = metrics.collect::<PlanResult<Vec<Expr>>>()?;
     let seen = Arc::new(Seen { schema: Arc::new(Schema::new(fields)), batches: Mutex::default() });
-    let look = ScalarUDF::new_from_impl(Look {
-        name: format!("observe#{name}"),
-        signature: match arguments.is_empty() {
-            true => Signature::nullary(Volatility::Volatile),
-            false => Signature::variadic_any(Volatility::Volatile),
-        },
-        seen: Arc::clone(&seen),
-    });
-    let plan = LogicalPlanBuilder::from(input).filter(look.call(arguments))?.build()?;
+    let watcher = Arc::clone(&seen);
+    let plan = onefold_plan::observe::observed(input, columns, watcher)?;
     let name = name.to_owned();
     let observer = Observer { name, metrics, seen, context: context.clone() };
     Ok((plan, Arc::new(observer)))
@@ -163,52 +165,5 @@ impl Observer {
             LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(Arc::new(table)), None)?;
         onefold_plan::sql::aggregate(scan.build()?, Vec::new(), self.metrics.clone())
             .map_err(|error| DataFusionError::External(Box::new(error)))
-    }
-}
-
-/// The condition that keeps what it sees.
-#[derive(Debug)]
-struct Look {
-    name: String,
-    signature: Signature,
-    seen: Arc<Seen>,
-}
-
-impl PartialEq for Look {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.seen, &other.seen)
-    }
-}
-
-impl Eq for Look {}
-
-impl Hash for Look {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for Look {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let rows = arguments.number_rows;
-        let columns: PlanResult<Vec<ArrayRef>> =
-            arguments.args.into_iter().map(|value| value.into_array(rows)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let schema = Arc::clone(&self.seen.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns?, &options)?;
-        self.seen.batches().push(batch);
-        Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(vec![true; rows]))))
     }
 }

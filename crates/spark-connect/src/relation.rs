@@ -8,6 +8,7 @@ mod missing;
 mod python;
 mod read;
 mod sets;
+mod spread;
 mod state;
 mod statistics;
 
@@ -125,9 +126,8 @@ impl<'a> Planner<'a> {
                 let input = self.input(alias.input.as_deref())?;
                 built(LogicalPlanBuilder::from(input).alias(alias.alias.as_str()))
             }
-            // How rows are spread over partitions is the engine's business.
-            RelType::Repartition(repartition) => self.input(repartition.input.as_deref()),
-            RelType::RepartitionByExpression(it) => self.input(it.input.as_deref()),
+            RelType::Repartition(repartition) => self.repartition(repartition),
+            RelType::RepartitionByExpression(by) => self.repartition_by(by),
             RelType::Hint(hint) => self.input(hint.input.as_deref()),
             RelType::CollectMetrics(metrics) => {
                 let input = self.input(metrics.input.as_deref())?;

@@ -1,6 +1,7 @@
 //! `spark.sql(…)`: queries give a relation that is computed when its rows are asked for; commands
 //! run at once.
 
+mod shown;
 mod table_statement;
 
 use crate::client_session::ClientSession;
@@ -14,6 +15,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use onefold_engine::{SaveMode, TableDefinition};
+use shown::Shown;
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{LocalRelation, Relation, Sql, SqlCommand};
@@ -98,6 +100,11 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
                 })
                 .collect();
             texts(&["namespace", "tableName", "isTemporary"], &rows)
+        }
+        Statement::Show(shown) => {
+            let (column, names) = shown.list(session)?;
+            let rows: Vec<Vec<String>> = names.into_iter().map(|name| vec![name]).collect();
+            texts(&[column], &rows)
         }
         Statement::Describe(name) => {
             let frame = session.engine.table_by(crate::relation::table_reference(&name)?)?;
@@ -222,6 +229,7 @@ enum Statement {
     CreateView { name: String, query: String, replace: bool },
     DropView { name: String, if_exists: bool },
     ShowTables,
+    Show(Shown),
     Describe(String),
     Cache,
 }
@@ -316,6 +324,9 @@ impl Statement {
         }
         if after(text, &["show", "tables"]).is_some() || after(text, &["show", "views"]).is_some() {
             return Ok(Statement::ShowTables);
+        }
+        if let Some(shown) = Shown::of(text)? {
+            return Ok(Statement::Show(shown));
         }
         for words in [&["describe"][..], &["desc"][..]] {
             if let Some(rest) = after(text, words) {

@@ -1,6 +1,7 @@
 """Frames, SQL and what is shown of them, as a program of a user has it."""
 
 import json
+from pathlib import Path
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +29,18 @@ back = spark.read.parquet("orders").where("customer = 'ann'")
 seen["back"] = [row.asDict() for row in back.collect()]
 orders.write.mode("overwrite").json("orders-json")
 seen["json"] = [f"{f.name} {f.dataType.simpleString()}" for f in spark.read.json("orders-json").schema]
+
+files = spark.sql("SELECT customer, amount FROM parquet.`orders` ORDER BY amount")
+seen["files"] = [tuple(row) for row in files.collect()]
+union = spark.range(500).union(spark.range(500, 1000))
+seen["order"] = [row.id for row in union.collect()] == list(range(1000))
+seen["first"] = [row.id for row in union.limit(3).collect()]
+
+many = spark.range(1000)
+for name, spread in [("three", many.repartition(3)), ("one", many.coalesce(1)), ("by", many.repartition(4, "id"))]:
+    spread.write.parquet(name)
+    files = len(list(Path(name).glob("*.parquet")))
+    seen[name] = [files, spark.read.parquet(name).distinct().count()]
 
 orders.write.saveAsTable("kept")
 spark.sql("INSERT INTO kept VALUES (3, 'cid', 1.0)")

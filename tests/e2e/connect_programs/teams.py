@@ -50,6 +50,7 @@ counts = (
 
 
 def write(batch, number):
+    print(f"writing batch {number}")
     batch.createOrReplaceTempView("batch")
     rows = batch.sparkSession.sql(
         f"SELECT {number} AS batch, window.start AS start, k, n, ids FROM batch"

@@ -28,6 +28,7 @@ pub(super) fn function(name: &str, arguments: Vec<Expr>, distinct: bool) -> Func
         .map(|argument| {
             FunctionArg::Unnamed(match argument {
                 Expr::Wildcard(_) => FunctionArgExpr::Wildcard,
+                Expr::QualifiedWildcard(name, _) => FunctionArgExpr::QualifiedWildcard(name),
                 other => FunctionArgExpr::Expr(other),
             })
         })
@@ -90,7 +91,8 @@ impl Translator<'_> {
         {
             return Ok(two_sided(left, op, right));
         }
-        if lower == "struct" && !translated.iter().any(|it| matches!(it, Expr::Wildcard(_))) {
+        let star = |it: &Expr| matches!(it, Expr::Wildcard(_) | Expr::QualifiedWildcard(..));
+        if lower == "struct" && !translated.iter().any(star) {
             let values =
                 arguments.iter().zip(translated).map(|(message, value)| match alias_of(message) {
                     Some(name) => Expr::Named { expr: Box::new(value), name: Ident::new(name) },

@@ -4,7 +4,7 @@ use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{Expr, Ident};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use std::collections::HashMap;
 
 /// The columns that an expression sees.
@@ -80,6 +80,16 @@ impl<'a> Columns<'a> {
 
 fn same(left: &str, right: &str) -> bool {
     left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
+}
+
+/// What stands before the star of `t.*` or `s.*`.
+///
+/// # Errors
+/// As [`parts_of`].
+pub(crate) fn starred(target: &str) -> Outcome<ObjectName> {
+    let target = target.trim_end_matches('*').trim_end_matches('.');
+    let parts: Vec<Ident> = parts_of(target)?.iter().map(|part| quoted(part)).collect();
+    Ok(ObjectName::from(parts))
 }
 
 /// A name in backquotes.

@@ -1,6 +1,7 @@
 //! How a Python process that runs functions is started.
 
 use onefold_types::{Error, Result};
+use std::io;
 use std::process::{Child, Command, Stdio};
 
 /// A Python with the arguments and the environment that PySpark's worker modules want; the secret
@@ -18,7 +19,8 @@ pub(super) fn command(python: &str, modules: &[&str], secret: &str) -> Command {
         .env("PYTHONUNBUFFERED", "YES")
         .env_remove("SPARK_REMOTE")
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        // What functions print is seen where the server runs.
+        .stdout(Stdio::from(io::stderr()));
     command
 }
 
