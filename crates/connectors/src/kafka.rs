@@ -9,6 +9,7 @@ mod client;
 mod errors;
 mod native;
 mod settings;
+pub(crate) mod sink;
 mod source;
 
 pub use source::SPEC as SOURCE;

@@ -42,4 +42,5 @@ pub static SINKS: &[&SinkSpec] = &[
     &console::SPEC,
     &memory::SPEC,
     &noop::SPEC,
+    &kafka::sink::SPEC,
 ];

@@ -61,6 +61,11 @@ pub(crate) fn kind_of_code(code: Code) -> Option<ErrorKind> {
     })
 }
 
+/// What to do about an error, as [`kind_of_code`].
+pub(crate) fn kind_of(error: &KafkaError) -> Option<ErrorKind> {
+    kind(error)
+}
+
 fn kind(error: &KafkaError) -> Option<ErrorKind> {
     match error {
         KafkaError::ClientConfig(..)

@@ -1,0 +1,194 @@
+//! The Kafka sink: each batch is one transaction, and its mark is in it.
+//!
+//! Rows are handed to the brokers while the batch runs, in a transaction that no reader with
+//! `isolation.level=read_committed` sees. Publishing adds the batch's mark, a record in a compacted
+//! topic, and commits: that commit is the atomic act. The transactional id is the query's, so that
+//! a new driver ends what an older one left open and fences it, before it reads the mark.
+//!
+//! *Where to start:* `transaction` decides what follows from each call, `exactly_once` makes the
+//! calls, `cluster` says what a cluster must do, `brokers`, `producer` and `marks` do it over
+//! librdkafka.
+
+mod at_least_once;
+mod brokers;
+mod checks;
+mod cluster;
+mod columns;
+mod content;
+mod exactly_once;
+mod mark;
+mod marks;
+mod producer;
+mod transaction;
+
+use super::settings;
+use async_trait::async_trait;
+use at_least_once::AtLeastOnce;
+use brokers::{Brokers, Plan};
+use cluster::Cluster;
+use columns::Columns;
+use exactly_once::{ExactlyOnce, Opener};
+use onefold_connector::{
+    OptionKind, OptionSpec, Options, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+};
+use onefold_types::{Delivery, Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// librdkafka's back-off where the user says nothing.
+const RETRY_BACKOFF_MS: u64 = 100;
+
+static OWN: &[OptionSpec] = &[
+    OptionSpec::new("topic", OptionKind::Text, "the topic of all rows; wins over column `topic`"),
+    OptionSpec::new(
+        "includeHeaders",
+        OptionKind::Bool,
+        "taken as in Spark; column `headers` is written whenever there is one",
+    ),
+    OptionSpec::new(
+        "onefold.kafka.guarantee",
+        OptionKind::Choice(&["exactly-once", "at-least-once"]),
+        "at-least-once does without transactions, for brokers that have none",
+    )
+    .default("exactly-once"),
+    OptionSpec::new(
+        "onefold.kafka.progressTopic",
+        OptionKind::Text,
+        "the compacted topic of marks, for all queries of a cluster; made if missing",
+    )
+    .default("_onefold_marks"),
+    OptionSpec::new(
+        "onefold.kafka.transactionalIdPrefix",
+        OptionKind::Text,
+        "what the transactional id begins with, before the query's id",
+    )
+    .default("onefold-"),
+];
+
+/// The Kafka sink.
+pub static SPEC: SinkSpec = SinkSpec {
+    name: "kafka",
+    summary: "records in topics of Kafka",
+    options: &[settings::CLIENT, settings::PRODUCER, OWN, settings::REFUSED],
+    define,
+};
+
+fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
+    let options = request.options;
+    settings::producer(&options)?;
+    if !request.partition_by.is_empty() {
+        return Err(Error::invalid(
+            "the kafka sink takes no partitionBy; give partitions in column `partition`, or keys",
+        ));
+    }
+    let exactly_once =
+        options.choice("onefold.kafka.guarantee").as_deref() != Some("at-least-once");
+    let topic = options.text("topic").map(str::trim).filter(|it| !it.is_empty());
+    if exactly_once {
+        fits_transactions(&options)?;
+        if topic.is_some() && topic == options.text("onefold.kafka.progressTopic") {
+            return Err(Error::invalid(
+                "option `topic` names the topic of marks (onefold.kafka.progressTopic); rows need \
+                 another one",
+            ));
+        }
+    }
+    let topic = topic.map(str::to_owned);
+    Ok(Arc::new(Definition { options: Arc::new(options), topic, exactly_once }))
+}
+
+/// Settings that take back what a transaction promises.
+fn fits_transactions(options: &Options) -> Result<()> {
+    let said = |name: &str| options.text(name).map(str::to_lowercase);
+    let acks = said("kafka.acks").filter(|it| !matches!(it.as_str(), "all" | "-1"));
+    let doubles = said("kafka.enable.idempotence").filter(|it| it == "false");
+    let broken = acks.map(|it| format!("kafka.acks={it}"));
+    match broken.or_else(|| doubles.map(|it| format!("kafka.enable.idempotence={it}"))) {
+        Some(setting) => Err(Error::invalid(format!(
+            "{setting} does not go with exactly-once; leave it out, or set \
+             onefold.kafka.guarantee=at-least-once"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[derive(Debug)]
+struct Definition {
+    options: Arc<Options>,
+    topic: Option<String>,
+    exactly_once: bool,
+}
+
+impl Definition {
+    fn plan(&self, context: &SinkContext, looks: bool) -> Plan {
+        let text = |name: &str| self.options.text(name).unwrap_or_default().to_owned();
+        let prefix = text("onefold.kafka.transactionalIdPrefix");
+        Plan {
+            progress: self.exactly_once.then(|| text("onefold.kafka.progressTopic")),
+            topic: self.topic.clone(),
+            transactional_id: format!("{prefix}{}", context.query),
+            looks,
+        }
+    }
+}
+
+#[async_trait]
+impl SinkDefinition for Definition {
+    fn delivery(&self) -> Delivery {
+        if self.exactly_once {
+            Delivery::ExactlyOnce {
+                how: "rows and mark of a batch are one Kafka transaction, for readers with \
+                      isolation.level=read_committed"
+                    .to_owned(),
+            }
+        } else {
+            Delivery::AtLeastOnce {
+                why:
+                    "onefold.kafka.guarantee=at-least-once writes without transactions; rows of a \
+                      batch that runs again are written again"
+                        .to_owned(),
+            }
+        }
+    }
+
+    fn description(&self) -> String {
+        match &self.topic {
+            Some(topic) => format!("KafkaSink[{topic}]"),
+            None => "KafkaSink[column topic]".to_owned(),
+        }
+    }
+
+    async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
+        let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
+        if context.follows && self.exactly_once {
+            return Err(Error::invalid(
+                "a Kafka transaction cannot wait for another sink's decision: write late rows to \
+                 files, or set onefold.kafka.guarantee=at-least-once on this sink",
+            ));
+        }
+        let columns = match Columns::of(&context.schema, self.topic.as_deref()) {
+            // Who only looks need not know the columns.
+            Err(_) if looks => Columns::unknown(),
+            columns => columns?,
+        };
+        let plan = self.plan(&context, looks);
+        let brokers: Arc<dyn Cluster> =
+            Arc::new(Brokers::open(Arc::clone(&self.options), plan).await?);
+        if !self.exactly_once {
+            let producer = brokers.producer().await?;
+            return Ok(Arc::new(AtLeastOnce { producer, columns }));
+        }
+        let opener = Opener {
+            query: context.query,
+            generation: context.generation,
+            last_commit: context.last_commit,
+            looks,
+        };
+        let backoff = self.options.count("kafka.retry.backoff.ms").unwrap_or(RETRY_BACKOFF_MS);
+        let backoff = Duration::from_millis(backoff);
+        Ok(Arc::new(ExactlyOnce::open(brokers, columns, opener, backoff).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! The conformance suite over the Kafka sink: over a log in memory with every call going wrong in
+//! every way and with strays, and over a real broker.
+
+mod faulty;
+mod log;
+mod numbers;
+mod real;
+
+use super::columns::Columns;
+use super::define;
+use super::exactly_once::{ExactlyOnce, Opener};
+use async_trait::async_trait;
+use faulty::Faulty;
+use log::Log;
+use numbers::{Numbers, schema};
+use onefold_connector::conformance::{
+    Fault, Faults, SinkFixture, World, walk_faults, walk_two_drivers,
+};
+use onefold_connector::{Options, OutputMode, Sink, SinkContext, SinkRequest};
+use onefold_types::{Delivery, OptionMap, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than a call to the log in memory takes.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+/// A sink over a log in memory.
+struct InMemory {
+    log: Arc<Log>,
+    backoff: Duration,
+}
+
+impl InMemory {
+    fn fresh() -> InMemory {
+        InMemory { log: Arc::new(Log::default()), backoff: BACKOFF }
+    }
+
+    /// Requests to commit that are lost come late, in the middle of a later transaction.
+    fn with_strays() -> InMemory {
+        let log = Log { strays: true, ..Log::default() };
+        InMemory { log: Arc::new(log), backoff: BACKOFF }
+    }
+}
+
+fn opener(context: &SinkContext) -> Opener {
+    Opener {
+        query: context.query,
+        generation: context.generation,
+        last_commit: context.last_commit,
+        looks: false,
+    }
+}
+
+fn request(options: &[(&str, &str)]) -> Result<SinkRequest> {
+    let given = options.iter().fold(OptionMap::new(), |all, (name, value)| all.with(*name, *value));
+    Ok(SinkRequest {
+        options: Options::check("sink `kafka`", super::SPEC.options, given)?,
+        path: None,
+        partition_by: Vec::new(),
+        query_name: None,
+        output_mode: OutputMode::Append,
+    })
+}
+
+fn claim() -> Delivery {
+    let options = [("kafka.bootstrap.servers", "127.0.0.1:1"), ("topic", "out")];
+    define(request(&options).unwrap()).unwrap().delivery()
+}
+
+#[async_trait]
+impl SinkFixture for InMemory {
+    fn delivery(&self) -> Delivery {
+        claim()
+    }
+
+    async fn open(&self, context: SinkContext, faults: Arc<Faults>) -> Result<Arc<dyn Sink>> {
+        let columns = Columns::of(&schema(), Some("out"))?;
+        let cluster = Arc::new(Faulty {
+            inner: Arc::clone(&self.log) as Arc<dyn super::cluster::Cluster>,
+            faults,
+            strays: self.log.strays.then(|| Arc::clone(&self.log)),
+        });
+        let sink = ExactlyOnce::open(cluster, columns, opener(&context), self.backoff).await?;
+        Ok(Arc::new(Numbers(Arc::new(sink))))
+    }
+
+    async fn ids(&self) -> Vec<i64> {
+        self.log.numbers("out")
+    }
+}
+
+#[tokio::test]
+async fn any_call_may_fail_or_lose_its_reply_or_be_the_last() {
+    let walked = walk_faults(InMemory::fresh, false).await;
+    assert!(walked.faults > 40, "{walked:?}");
+}
+
+#[tokio::test]
+async fn the_restart_may_go_wrong_at_any_call_as_well() {
+    let walked = walk_faults(InMemory::fresh, true).await;
+    assert!(walked.faults > 400, "{walked:?}");
+}
+
+#[tokio::test]
+async fn a_commit_that_comes_late_ends_no_later_transaction() {
+    let walked = walk_faults(InMemory::with_strays, true).await;
+    assert!(walked.faults > 400, "{walked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_driver_held_up_anywhere_doubles_nothing() {
+    let walked = walk_two_drivers(InMemory::fresh, 1).await;
+    assert!(walked.faults > 200, "{walked:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_the_client_sent_twice_ends_no_later_transaction() {
+    let fixture = InMemory::fresh();
+    fixture.log.commit_twice();
+    run_all(&fixture).await;
+    assert_eq!(fixture.ids().await, World::new(2).all_ids());
+    assert_eq!(fixture.log.torn(), 0);
+}
+
+#[tokio::test]
+async fn a_producer_that_begins_again_after_a_slow_commit_is_caught_by_the_log() {
+    // What the sink would do without its rule.
+    let fixture = InMemory { backoff: Duration::MAX, ..InMemory::fresh() };
+    fixture.log.commit_twice();
+    run_all(&fixture).await;
+    assert_eq!(fixture.log.torn(), 1, "rows were committed without their mark");
+}
+
+async fn run_all(fixture: &InMemory) {
+    let world = World::new(2);
+    world.drive_until_stopped(fixture, Faults::none()).await;
+}
+
+#[tokio::test]
+async fn a_driver_that_is_fenced_by_a_late_starter_of_old_is_told_to_try_again() {
+    let fixture = InMemory::fresh();
+    let world = World::new(2);
+    // Another process takes the id over while rows of batch 0 are under way, and does nothing more.
+    fixture.log.take_over_at_flush(1);
+    let outcome = world.drive_until_stopped(&fixture, Faults::none()).await;
+    assert_eq!(outcome, onefold_connector::conformance::Outcome::Done);
+    assert_eq!(fixture.ids().await, world.all_ids());
+}
+
+#[tokio::test]
+async fn every_call_of_a_transaction_had_its_turn() {
+    let plan = Faults::fail_at(u64::MAX, Fault::NotDone);
+    let world = World::new(1);
+    world.drive_until_stopped(&InMemory::fresh(), Arc::clone(&plan)).await;
+    let names = plan.names();
+    for name in ["Init", "Begin", "Flush", "Commit"] {
+        assert!(names.iter().any(|it| it == name), "{name} in {names:?}");
+    }
+}
+
+fn refused(options: &[(&str, &str)]) -> String {
+    request(options).and_then(define).err().map(|error| error.chain()).unwrap_or_default()
+}
+
+#[test]
+fn settings_that_take_the_promise_back_are_refused_by_name() {
+    let with = |name, value| {
+        refused(&[("kafka.bootstrap.servers", "127.0.0.1:1"), ("topic", "t"), (name, value)])
+    };
+    assert!(with("kafka.acks", "1").contains("kafka.acks=1 does not go with exactly-once"));
+    assert!(with("kafka.enable.idempotence", "false").contains("at-least-once"));
+    assert_eq!(with("kafka.acks", "all"), "");
+    assert!(with("onefold.kafka.progressTopic", "t").contains("the topic of marks"));
+    assert!(refused(&[("topic", "t")]).contains("kafka.bootstrap.servers"));
+}
+
+#[test]
+fn a_secret_is_in_no_text_that_the_definition_gives() {
+    let options = [
+        ("kafka.bootstrap.servers", "127.0.0.1:1"),
+        ("topic", "t"),
+        ("kafka.security.protocol", "SASL_PLAINTEXT"),
+        ("kafka.sasl.mechanism", "PLAIN"),
+        ("kafka.sasl.username", "ann"),
+        ("kafka.sasl.password", "hunter2"),
+    ];
+    let definition = define(request(&options).unwrap()).unwrap();
+    let texts = format!("{definition:?} {} {:?}", definition.description(), definition.delivery());
+    assert!(!texts.contains("hunter2"), "{texts}");
+}
