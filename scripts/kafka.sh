@@ -8,11 +8,13 @@
 #
 # A cluster lives in FOLDER: each node is broker and controller in one process, on ports that were
 # free. Once it answers, `serve` and `start` print one line of JSON:
-#   {"bootstrap":"127.0.0.1:40001","pids":[4242]}
+#   {"bootstrap":"127.0.0.1:40001","behind":"","pids":[4242]}
 # `serve` then takes commands from standard input, one a line, and answers each with a line:
 #   kill N    SIGKILL           stop N    SIGTERM, waits for the end
 #   start N   on the same ports and logs: prints the pid once it answers
 # NAME=VALUE are settings of the broker that replace those below.
+# With KAFKA_PROXY=PORT the (only) node has a second port, in "behind", for a proxy that listens on
+# PORT: who comes by that one is told to come back by the proxy.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${ONEFOLD_CACHE:-$HOME/.cache/onefold}
@@ -63,7 +65,7 @@ settle() {
     shift 2
     copies=$((nodes < 3 ? nodes : 3))
     isr=$((nodes < 3 ? 1 : 2))
-    read -ra ports <<<"$(free_ports $((2 * nodes)))"
+    read -ra ports <<<"$(free_ports $((2 * nodes + 1)))"
     for ((n = 1; n <= nodes; n++)); do
         voters+=${voters:+,}$n@127.0.0.1:${ports[nodes + n - 1]}
         bootstrap+=${bootstrap:+,}127.0.0.1:${ports[n - 1]}
@@ -107,6 +109,14 @@ background.threads=2
 num.recovery.threads.per.data.dir=1
 controlled.shutdown.enable=true
 SETTINGS
+        if [ -n "${KAFKA_PROXY:-}" ]; then
+            echo "${ports[2 * nodes]}" >"$folder/behind"
+            sed -i -e "s/^listeners=/&PROXY:\/\/127.0.0.1:${ports[2 * nodes]},/" \
+                -e "s/^advertised.listeners=/&PROXY:\/\/127.0.0.1:$KAFKA_PROXY,/" \
+                -e "s/^listener.security.protocol.map=/&PROXY:PLAINTEXT,/" \
+                "$folder/node-$n/server.properties"
+            echo "inter.broker.listener.name=PLAINTEXT" >>"$folder/node-$n/server.properties"
+        fi
         [ $# -eq 0 ] || printf '%s\n' "$@" >>"$folder/node-$n/server.properties"
     done
 }
@@ -171,7 +181,8 @@ bring_up() {
         for ((n = 1; n <= nodes; n++)); do answers "$folder" "$n" || up=no; done
         if [ "$up" = yes ]; then
             local pids=("$folder"/node-*/pid)
-            printf '{"bootstrap":"%s","pids":[%s]}\n' "$(<"$folder/bootstrap")" \
+            printf '{"bootstrap":"%s","behind":"%s","pids":[%s]}\n' \
+                "$(<"$folder/bootstrap")" "$(cat "$folder/behind" 2>/dev/null || true)" \
                 "$(cat "${pids[@]}" | paste -sd,)"
             return 0
         fi

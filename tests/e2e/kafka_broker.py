@@ -28,7 +28,7 @@ class Record:
 class Talk:
     """A process that answers each line with lines."""
 
-    def __init__(self, command: list, errors):
+    def __init__(self, command: list, errors, **env: str):
         self.process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.PIPE,
@@ -36,7 +36,7 @@ class Talk:
             stderr=errors,
             text=True,
             start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"},
+            env={it: value for it, value in os.environ.items() if it != "LD_LIBRARY_PATH"} | env,
         )
 
     def tell(self, *lines: str) -> None:
@@ -56,15 +56,19 @@ class Talk:
 class KafkaBroker:
     """A cluster of one or more nodes, numbered from 1, that ends with this process."""
 
-    def __init__(self, folder: Path, nodes: int = 1, **settings):
+    def __init__(self, folder: Path, nodes: int = 1, proxy: Optional[int] = None, **settings):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.errors = (folder / "errors").open("w")
         given = [f"{name.replace('_', '.')}={value}" for name, value in settings.items()]
-        self.talk = Talk([SCRIPT, "serve", folder, nodes, *given], self.errors)
+        env = {} if proxy is None else {"KAFKA_PROXY": str(proxy)}
+        self.talk = Talk([SCRIPT, "serve", folder, nodes, *given], self.errors, **env)
         line = self.talk.process.stdout.readline()
         assert line, (folder / "errors").read_text()[-4000:]
-        self.bootstrap: str = json.loads(line)["bootstrap"]
+        about = json.loads(line)
+        self.bootstrap: str = about["bootstrap"]
+        # The port that a proxy leads to.
+        self.behind: Optional[int] = int(about["behind"]) if about["behind"] else None
         self._client: Optional[KafkaClient] = None
 
     @property

@@ -12,12 +12,17 @@ use arrow::datatypes::DataType;
 use bytes::Bytes;
 use datafusion::dataframe::DataFrameWriteOptions;
 use futures::StreamExt;
+use onefold_connector::{SinkDefinition, SinkSpec};
 use onefold_storage::{CreateError, Durability, Staged, Store};
 use onefold_types::{Error, OptionMap, Result};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use uuid::Uuid;
+
+/// Formats of files.
+const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"];
 
 /// What to do when there is something at the path already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,7 +59,8 @@ impl DataFrameWriter {
         }
     }
 
-    /// The format: `parquet`, `json`, `csv`, or `noop`, which only computes.
+    /// The format: `parquet`, `json`, `csv`, `text`, `noop`, which only computes, or a sink that
+    /// writes no files, such as `kafka`.
     #[must_use]
     pub fn format(mut self, name: &str) -> Self {
         self.format = name.to_lowercase();
@@ -96,6 +102,12 @@ impl DataFrameWriter {
         if self.format == "noop" {
             return self.frame.collect().map(|_| ());
         }
+        if let Some(sink) = self.other_sink()? {
+            let session = self.frame.session().clone();
+            return session.inner.tasks.wait(async move {
+                crate::batch_sink::write(&self.frame, sink.as_ref(), self.mode).await
+            });
+        }
         if path.is_empty() {
             return Err(Error::invalid("'path' is not specified: give one to save()"));
         }
@@ -103,6 +115,19 @@ impl DataFrameWriter {
         let opening = (session.inner.stores)(path.to_owned(), session.inner.conf.all());
         let store = session.inner.tasks.wait(opening)?;
         session.inner.tasks.wait(async move { self.write(store.as_ref()).await })
+    }
+
+    /// The sink of the format, where it is one that writes no files.
+    fn other_sink(&self) -> Result<Option<Arc<dyn SinkDefinition>>> {
+        if FILE_FORMATS.contains(&self.format.as_str()) {
+            return Ok(None);
+        }
+        let sinks = self.frame.session().inner.connectors.sinks;
+        let spec = sinks.iter().find(|spec| spec.name.eq_ignore_ascii_case(&self.format));
+        let define = |spec: &&SinkSpec| {
+            crate::batch_sink::define(spec, self.options.clone(), self.partition_by.clone())
+        };
+        spec.map(define).transpose()
     }
 
     async fn write(&self, store: &dyn Store) -> Result<()> {
@@ -158,8 +183,8 @@ impl DataFrameWriter {
             }
             other => {
                 return Err(Error::invalid(format!(
-                    "a batch cannot be written as `{other}`; there are csv, json, noop, parquet, \
-                     text"
+                    "a batch cannot be written as `{other}`; there are csv, json, kafka, noop, \
+                     parquet, text"
                 )));
             }
         };

@@ -8,6 +8,7 @@
 //! *Where to start:* [`Session`].
 
 mod batch_read;
+mod batch_sink;
 mod batch_write;
 mod checkpoint;
 pub mod checkpoint_tools;

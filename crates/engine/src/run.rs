@@ -15,7 +15,7 @@ mod phases;
 mod plan;
 mod report;
 pub(crate) mod sinks;
-mod stage;
+pub(crate) mod stage;
 pub(crate) mod state;
 mod term;
 mod timed;

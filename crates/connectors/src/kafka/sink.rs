@@ -121,10 +121,14 @@ struct Definition {
 
 impl Definition {
     fn plan(&self, context: &SinkContext, looks: bool) -> Plan {
+        // What is written once is not asked for its mark.
+        let marks = self.exactly_once
+            && context.conf.get("onefold.oneBatch").is_none_or(|value| value != "true");
         let text = |name: &str| self.options.text(name).unwrap_or_default().to_owned();
         let prefix = text("onefold.kafka.transactionalIdPrefix");
         Plan {
-            progress: self.exactly_once.then(|| text("onefold.kafka.progressTopic")),
+            transactional: self.exactly_once,
+            progress: marks.then(|| text("onefold.kafka.progressTopic")),
             topic: self.topic.clone(),
             transactional_id: format!("{prefix}{}", context.query),
             looks,

@@ -26,6 +26,8 @@ const MARK_PARTITIONS: i32 = 16;
 /// The largest record that a producer takes where the user says nothing.
 const LARGEST: u64 = 1_048_576;
 
+/// The longest that a request waits for its reply.
+const SOCKET_TIMEOUT_MS: u64 = 30_000;
 /// Looks for a topic that was made just now: it takes a moment until every broker knows of it.
 const LOOKS: u32 = 40;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -33,6 +35,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How the sink writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    /// Whether there are transactions.
+    pub(crate) transactional: bool,
     /// The topic of marks; none where there are none.
     pub(crate) progress: Option<String>,
     /// The one topic that rows go to, where it is known.
@@ -85,11 +89,19 @@ impl Brokers {
         let timeout = settings::call_timeout(&options);
         let mut brokers = Brokers { options, plan, timeout, transaction_ms: 0, mark_partitions: 0 };
         let admin = Arc::new(brokers.admin()?);
-        let given = brokers.options.count("kafka.transaction.timeout.ms");
-        if let Some(topic) = brokers.plan.progress.clone() {
-            let seen = brokers.progress_topic(&admin, &topic).await?;
-            brokers.mark_partitions = seen.shape.map_or(0, |shape| shape.partitions);
-            let maximum = brokers.of_broker(&admin, seen.broker, "transaction.max.timeout.ms");
+        let topics = [brokers.plan.progress.clone(), brokers.plan.topic.clone()];
+        let broker = match topics.into_iter().flatten().next() {
+            Some(topic) if brokers.plan.progress.is_some() => {
+                let seen = brokers.progress_topic(&admin, &topic).await?;
+                brokers.mark_partitions = seen.shape.map_or(0, |shape| shape.partitions);
+                seen.broker
+            }
+            Some(topic) => brokers.look(&admin, &topic).await?.broker,
+            None => None,
+        };
+        if brokers.plan.transactional {
+            let given = brokers.options.count("kafka.transaction.timeout.ms");
+            let maximum = brokers.of_broker(&admin, broker, "transaction.max.timeout.ms");
             let maximum = maximum.await?.and_then(|it| it.parse().ok());
             brokers.transaction_ms = checks::transaction_timeout(given, maximum)?;
         }
@@ -272,15 +284,18 @@ impl Brokers {
         default(&mut config, "queue.buffering.max.kbytes", "65536");
         default(&mut config, "message.max.bytes", &LARGEST.to_string());
         let delivery = self.options.count("kafka.delivery.timeout.ms").unwrap_or(120_000);
-        match self.plan.progress {
-            Some(_) => {
+        match self.plan.transactional {
+            true => {
                 config
                     .set("transactional.id", &self.plan.transactional_id)
                     .set("transaction.timeout.ms", self.transaction_ms.to_string());
                 let delivery = delivery.min(self.transaction_ms);
+                // librdkafka takes no transaction that is shorter than a request may be.
+                let request = self.transaction_ms.min(SOCKET_TIMEOUT_MS);
+                config.set("socket.timeout.ms", request.to_string());
                 set(&mut config, "message.timeout.ms", delivery);
             }
-            None => {
+            false => {
                 default(&mut config, "enable.idempotence", "true");
                 set(&mut config, "message.timeout.ms", delivery);
             }
@@ -343,7 +358,7 @@ impl Cluster for Brokers {
         self.reader().sum(written.clone(), rows).await
     }
 
-    fn progress(&self, query: QueryId) -> (&str, Option<i32>) {
-        (self.plan.progress.as_deref().unwrap_or_default(), self.partition_of(query))
+    fn progress(&self, query: QueryId) -> Option<(&str, Option<i32>)> {
+        Some((self.plan.progress.as_deref()?, self.partition_of(query)))
     }
 }

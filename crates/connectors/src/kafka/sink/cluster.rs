@@ -58,6 +58,6 @@ pub(crate) trait Cluster: Debug + Send + Sync {
     /// Sums up what lies in these places; `None` where they hold other records as well, or some
     /// are gone.
     async fn sum(&self, written: &Written, rows: u64) -> Result<Option<Totals>>;
-    /// The topic of marks, and the partition that this query's are in.
-    fn progress(&self, query: QueryId) -> (&str, Option<i32>);
+    /// The topic of marks, and the partition that this query's are in; none where it needs none.
+    fn progress(&self, query: QueryId) -> Option<(&str, Option<i32>)>;
 }

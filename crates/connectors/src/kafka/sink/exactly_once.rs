@@ -207,14 +207,7 @@ impl ExactlyOnce {
     ) -> Result<Published> {
         let Attempt { query, batch, generation } = *attempt;
         let mark = MarkRecord::new((query, batch, generation), totals, producer.written());
-        let value = mark.to_bytes()?;
-        let key = query.to_string();
-        let (topic, partition) = self.cluster.progress(query);
-        let (key, value) = (Some(key.as_bytes()), Some(value.as_slice()));
-        let record = Record { topic, partition, key, value, headers: &[] };
-        if !self.send(attempt, producer, &record).await?
-            || !self.make(attempt, producer, Call::Flush).await?
-        {
+        if !self.send_mark(attempt, producer, &mark).await? {
             return Err(self.void(attempt, fence).await);
         }
         self.check_taken(attempt, producer).await?;
@@ -237,6 +230,23 @@ impl ExactlyOnce {
         crash_point(CrashPoint::PublishMarked);
         *self.state.lock().await = self.ended(Arc::clone(producer), took, tries);
         Ok(mark.published())
+    }
+
+    /// Hands the mark over and waits until it is written; false when the attempt is void.
+    async fn send_mark(
+        &self,
+        attempt: &Attempt,
+        producer: &Arc<dyn Producer>,
+        mark: &MarkRecord,
+    ) -> Result<bool> {
+        let Some((topic, partition)) = self.cluster.progress(attempt.query) else {
+            return Ok(true);
+        };
+        let (key, value) = (attempt.query.to_string(), mark.to_bytes()?);
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_slice()));
+        let record = Record { topic, partition, key, value, headers: &[] };
+        Ok(self.send(attempt, producer, &record).await?
+            && self.make(attempt, producer, Call::Flush).await?)
     }
 
     /// Whether all records handed over were written.

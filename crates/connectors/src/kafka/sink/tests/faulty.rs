@@ -83,7 +83,7 @@ impl Cluster for Faulty {
         self.inner.sum(written, rows).await
     }
 
-    fn progress(&self, query: QueryId) -> (&str, Option<i32>) {
+    fn progress(&self, query: QueryId) -> Option<(&str, Option<i32>)> {
         self.inner.progress(query)
     }
 }

@@ -70,6 +70,7 @@ impl Real {
     fn fresh() -> Real {
         let (out, marks) = (unique("out"), unique("marks"));
         let plan = Plan {
+            transactional: true,
             progress: Some(marks.clone()),
             topic: Some(out),
             transactional_id: marks,
