@@ -157,7 +157,7 @@ fn to_json(columns: &[ArrayRef], zone: &Zone) -> Result<ArrayRef> {
 }
 
 /// The column with texts and times in the one form that is written here.
-fn known_types(column: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn known_types(column: &ArrayRef) -> Result<ArrayRef> {
     let wanted = known_type(column.data_type());
     match column.data_type() == &wanted {
         true => Ok(Arc::clone(column)),

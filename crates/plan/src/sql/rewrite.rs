@@ -226,6 +226,14 @@ fn function(expr: &mut Expr) -> Result<()> {
                 function.name = ObjectName::from(vec![Ident::new("count")]);
             }
         }
+        // What a schema is read with must be known when the query is planned.
+        "from_avro" | "from_protobuf" => {
+            if let Some(options) = list.args.iter_mut().skip(2).find_map(|it| literal_map(it)) {
+                let (place, text) = options;
+                *place = Expr::Value(Value::SingleQuotedString(text).into());
+            }
+            ints(&mut list.args);
+        }
         // How many values are told apart needs no more than their texts.
         "approx_count_distinct" => {
             list.args.truncate(1);
@@ -266,6 +274,31 @@ fn function(expr: &mut Expr) -> Result<()> {
         _ => ints(&mut list.args),
     }
     Ok(())
+}
+
+/// An argument that is a map of literal texts, and the map as JSON.
+fn literal_map(argument: &mut FunctionArg) -> Option<(&mut Expr, String)> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return None };
+    let Expr::Function(call) = &*expr else { return None };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    if !call.name.to_string().eq_ignore_ascii_case("map") {
+        return None;
+    }
+    let text = |argument: &FunctionArg| match plain(argument)? {
+        Expr::Value(value) => match value.value {
+            Value::SingleQuotedString(text) => Some(serde_json::Value::String(text)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let texts = list.args.iter().map(text).collect::<Option<Vec<_>>>()?;
+    let mut map = serde_json::Map::new();
+    for pair in texts.chunks(2) {
+        let [serde_json::Value::String(name), value] = pair else { return None };
+        map.insert(name.clone(), value.clone());
+    }
+    let json = serde_json::Value::Object(map).to_string();
+    Some((expr, json))
 }
 
 /// Bare whole numbers are `INT`, as in Spark, and not `BIGINT`, as in DataFusion.
