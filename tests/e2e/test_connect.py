@@ -132,7 +132,10 @@ def test_python_functions_run_in_processes_that_end_with_the_server(
     assert (rows / "0-0").read_text() == "".join(f"{value}!\n" for value in range(10))
 
 
-@pytest.mark.parametrize("program", ["hanging.py", "hanging_processor.py"])
+@pytest.mark.parametrize(
+    "program",
+    ["hanging.py", "hanging_processor.py", "hanging_function.py", "hanging_collect.py"],
+)
 def test_stopping_a_query_ends_a_function_that_hangs(
     server: ConnectServer, tmp_path: Path, program: str
 ):

@@ -224,6 +224,14 @@ impl ClientSession {
         queries.push(Known { query, switch, calls, ended: None });
     }
 
+    /// Ends the calls of functions in Python that are noted here: their processes are ended.
+    pub(crate) fn end_calls(&self, calls: &Calls) {
+        let python = lock(&self.python).clone();
+        if let Some(python) = python {
+            calls.end(&python);
+        }
+    }
+
     /// Ends the calls of functions that a query waits for: their processes are ended.
     pub(crate) fn interrupt(&self, query: &StreamingQuery) {
         let python = lock(&self.python).clone();

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::observe::Observer;
 use crate::operation::Operation;
 use crate::python::data_source::DataSourceClass;
+use crate::python::with_calls;
 use crate::relation::Planner;
 use crate::{analyze, message, observed, rows, service, sql_command, streaming, types, write};
 use datafusion::logical_expr::LogicalPlan;
@@ -45,6 +46,7 @@ pub(crate) async fn run(
         }),
         () = operation.until_cancelled() => {
             abort.abort();
+            session.end_calls(&operation.calls);
             Err(Failure::cancelled())
         }
     };
@@ -58,10 +60,11 @@ async fn execute(
 ) -> Outcome<()> {
     match opened(plan)? {
         OpType::Root(relation) => {
+            let calls = operation.calls.clone();
             let planned = blocking(session, move |session| {
                 let mut planner = Planner::new(session);
                 let plan = planner.plan(&relation)?;
-                Ok((plan, planner.observers))
+                Ok((with_calls(plan, &calls)?, planner.observers))
             });
             let (plan, observers) = planned.await?;
             send_rows(session, operation, plan).await?;
@@ -218,7 +221,9 @@ async fn run_command(
             .await?;
         }
         CommandType::WriteOperation(write) => {
-            let written = blocking(session, move |session| write::write(session, &write)).await?;
+            let calls = operation.calls.clone();
+            let written =
+                blocking(session, move |session| write::write(session, &write, &calls)).await?;
             send_observed(operation, &written).await?;
         }
         CommandType::WriteOperationV2(operation) => {

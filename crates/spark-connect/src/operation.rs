@@ -7,6 +7,7 @@
 mod log;
 
 use crate::failure::Failure;
+use crate::python::Calls;
 use futures::Stream;
 use log::{ResponseLog, Seek};
 use prost::Message;
@@ -60,6 +61,8 @@ pub(crate) struct Operation {
     pub(crate) ids: OperationIds,
     pub(crate) reattachable: bool,
     pub(crate) tags: Vec<String>,
+    /// The calls of functions in Python that it waits for.
+    pub(crate) calls: Calls,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     cancelled: watch::Sender<bool>,
@@ -82,6 +85,7 @@ impl Operation {
             ids,
             reattachable,
             tags,
+            calls: Calls::default(),
             state: Mutex::default(),
             changed: watch::Sender::new(0),
             cancelled: watch::Sender::new(false),

@@ -29,4 +29,4 @@ pub(crate) mod worker;
 
 pub(crate) use calls::Calls;
 pub(crate) use function::PythonFunction;
-pub(crate) use udf::{Shape, scalar};
+pub(crate) use udf::{Shape, scalar, with_calls};

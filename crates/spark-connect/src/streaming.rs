@@ -2,7 +2,7 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
-use crate::python::{data_source, foreach, foreach_batch};
+use crate::python::{data_source, foreach, foreach_batch, with_calls};
 use crate::relation::Planner;
 use onefold_engine::{
     BatchObserver, DataStreamWriter, OutputMode, SETTINGS, StreamingQuery, TableDefinition,
@@ -42,6 +42,7 @@ pub(crate) fn start(
     let mut planner = Planner::new(session);
     let plan = planner.plan(input)?;
     let calls = planner.calls;
+    let plan = with_calls(plan, &calls)?;
     let observers = planner.observers.into_iter();
     let observers = observers.map(|it| it as Arc<dyn BatchObserver>).collect();
     let columns = crate::analyze::rows_schema(&plan);

@@ -3,7 +3,7 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::observe::Observer;
-use crate::python::data_source;
+use crate::python::{Calls, data_source, with_calls};
 use crate::relation::Planner;
 use crate::tables;
 use datafusion::logical_expr::LogicalPlan;
@@ -14,17 +14,19 @@ use spark_connect_proto::{WriteOperation, WriteOperationV2};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Writes the rows of a relation; what observes them. Blocks.
+/// Writes the rows of a relation, with the calls of its functions in Python noted in `calls`; what
+/// observes them. Blocks.
 pub(crate) fn write(
     session: &ClientSession,
     request: &WriteOperation,
+    calls: &Calls,
 ) -> Outcome<Vec<Arc<Observer>>> {
     if request.bucket_by.is_some() || !request.sort_column_names.is_empty() {
         return Err(Failure::unsupported("bucketBy and sortBy"));
     }
     let input = request.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
     let mut planner = Planner::new(session);
-    let plan = planner.plan(input)?;
+    let plan = with_calls(planner.plan(input)?, calls)?;
     let observers = planner.observers;
     if onefold_plan::stream::is_streaming(&plan) {
         return Err(Failure::analysis(

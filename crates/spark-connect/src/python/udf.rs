@@ -2,6 +2,7 @@
 
 mod grouped;
 
+use super::calls::Calls;
 use super::function::{PythonFunction, eval};
 use super::pool::PythonPool;
 use super::task::{Task, aside};
@@ -13,9 +14,11 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use onefold_plan::schema::schema_json;
 use onefold_types::{Error, Result};
@@ -92,6 +95,26 @@ pub(crate) fn scalar(
         _ => signature,
     };
     ScalarUDF::new_from_impl(PythonUdf { name, function, shape, pool, signature })
+}
+
+/// The plan with the calls of all its functions in Python noted in one place, also of those that are
+/// registered or stand in a view.
+pub(crate) fn with_calls(plan: LogicalPlan, calls: &Calls) -> PlanResult<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expr| expr.transform_up(|part| Ok(noted(part, calls))))
+    })
+    .data()
+}
+
+fn noted(part: Expr, calls: &Calls) -> Transformed<Expr> {
+    let Expr::ScalarFunction(call) = &part else { return Transformed::no(part) };
+    let Some(own) = call.func.inner().downcast_ref::<PythonUdf>() else {
+        return Transformed::no(part);
+    };
+    let function = PythonFunction { calls: calls.clone(), ..own.function.as_ref().clone() };
+    let own =
+        scalar(own.name.clone(), Arc::new(function), own.shape.clone(), Arc::clone(&own.pool));
+    Transformed::yes(own.call(call.args.clone()))
 }
 
 impl ScalarUDFImpl for PythonUdf {
