@@ -249,8 +249,15 @@ pub struct RewindArgs {
     /// The checkpoint's folder or URL.
     pub checkpoint: String,
     /// The batch that becomes the newest one.
-    #[arg(long, value_name = "N")]
-    pub to_batch: u64,
+    #[arg(long, value_name = "N", required_unless_present = "topic")]
+    pub to_batch: Option<u64>,
+    /// A topic of Kafka from which the next batch reads from elsewhere; batches stay as they are.
+    #[arg(long, requires = "to", conflicts_with_all = ["to_batch", "later_marks", "sink"])]
+    pub topic: Option<String>,
+    /// Where in the topic: earliest, latest, a time (2026-11-30T10:00:00Z, or milliseconds since
+    /// 1970), or offsets by partition ({"0":23}).
+    #[arg(long, value_name = "PLACE", requires = "topic", allow_hyphen_values = true)]
+    pub to: Option<String>,
     /// Do it; without this, only say what would be done.
     #[arg(long)]
     pub apply: bool,

@@ -4,6 +4,7 @@ mod copy;
 mod plan;
 mod repair;
 mod rewind;
+mod rewind_topic;
 mod show;
 mod structure;
 

@@ -13,3 +13,4 @@ pub(crate) mod sink;
 mod source;
 
 pub use source::SPEC as SOURCE;
+pub use source::{Rewind, RewindTo, ask_rewind, rewind_path, stands_in};

@@ -1,5 +1,6 @@
 //! `onefold checkpoint rewind`.
 
+use super::rewind_topic;
 use crate::args::{LaterMarks as Choice, RewindArgs};
 use crate::exit::Failure;
 use crate::sink_lookup::{self, open_store};
@@ -30,12 +31,15 @@ struct Report {
     kept_in: Option<String>,
 }
 
-/// Goes back to an older batch.
+/// Goes back to an older batch, or elsewhere in a topic.
 ///
 /// # Errors
 /// Usage, when it cannot be done as asked; as the store's.
 pub fn rewind(args: &RewindArgs) -> Result<(), Failure> {
     let store = open_store(&args.checkpoint, &args.reach)?;
+    if let (Some(topic), Some(to)) = (&args.topic, &args.to) {
+        return rewind_topic::rewind(args, &store, topic, to);
+    }
     let report = sink_lookup::runtime()?.block_on(do_rewind(args, &store))?;
     if args.json {
         terminal::json(&report);
@@ -53,7 +57,7 @@ async fn do_rewind(args: &RewindArgs, store: &Arc<dyn Store>) -> Result<Report, 
         Choice::Leave => LaterMarks::Leave,
         Choice::Rewind => LaterMarks::Rewind,
     };
-    let to_batch = BatchId(args.to_batch);
+    let to_batch = BatchId(args.to_batch.unwrap_or_default());
     let plan = plan_rewind(&contents, to_batch, &mark, later)?;
     let folder = match later {
         LaterMarks::Leave => None,

@@ -18,10 +18,13 @@ mod options;
 mod pool;
 mod progress;
 mod reader;
+mod rewind;
 mod rows;
 mod scan;
 mod split;
 mod topology;
+
+pub use rewind::{Rewind, RewindTo, ask_rewind, rewind_path, stands_in};
 
 use super::settings;
 use onefold_connector::SourceSpec;

@@ -10,6 +10,7 @@ use super::note::Note;
 use super::offsets::{self, Positions, TopicPartition};
 use super::options::{Choice, Topics};
 use super::progress;
+use super::rewind::{self, Rewind, RewindTo};
 use super::scan::{self, Reading};
 use super::split::{self, Lane, Split};
 use super::topology::{Compared, Look, Stand, TopicIds, compare};
@@ -54,6 +55,8 @@ struct State {
     batch_ms: Option<i64>,
     /// The end that was chosen last: its range was compared with the brokers.
     planned: Option<Offset>,
+    /// Where the newest batch ended after which topics are to be read from elsewhere, and from where.
+    rewinds: Option<(Offset, Vec<Rewind>)>,
 }
 
 /// For progress.
@@ -61,6 +64,11 @@ struct State {
 struct Told {
     latest: Positions,
     losses: Vec<Loss>,
+}
+
+/// The source's id, which its folder's name ends with.
+fn own_id(log_folder: &str) -> &str {
+    log_folder.rsplit('/').next().unwrap_or("0")
 }
 
 impl KafkaSource {
@@ -83,7 +91,15 @@ impl KafkaSource {
             None => TopicIds::new(),
         };
         let began = context.history.iter().any(|(_, range)| range.end.is_some());
-        let state = State { initial, began, ids, pinned: None, batch_ms: None, planned: None };
+        let rewinds = match context.history.last() {
+            Some((batch, OffsetRange { end: Some(end), .. })) => {
+                let wishes = rewind::wishes(store, own_id(&context.log_folder), *batch).await?;
+                (!wishes.is_empty()).then(|| (end.clone(), wishes))
+            }
+            _ => None,
+        };
+        let state =
+            State { rewinds, initial, began, ids, pinned: None, batch_ms: None, planned: None };
         Ok(KafkaSource {
             choice,
             whole,
@@ -145,6 +161,39 @@ impl KafkaSource {
         }
         state.initial = Some(initial.clone());
         Ok(initial)
+    }
+
+    /// Where the query stands once the wishes of a user are followed.
+    async fn rewound(&self, state: &State, stand: &Positions, look: &Look) -> Result<Positions> {
+        let mut next = stand.clone();
+        let Some((_, wishes)) = &state.rewinds else { return Ok(next) };
+        for wish in wishes {
+            rewind::check(wish, &look.latest)?;
+            let own = look.latest.iter().filter(|(at, _)| *at.topic == *wish.topic);
+            let found: Positions = match &wish.to {
+                RewindTo::Earliest => own
+                    .map(|(at, _)| (at.clone(), look.earliest.get(at).copied().unwrap_or(0)))
+                    .collect(),
+                RewindTo::Latest => own.map(|(at, end)| (at.clone(), *end)).collect(),
+                RewindTo::Timestamp(ms) => {
+                    let times: Positions = own.map(|(at, _)| (at.clone(), *ms)).collect();
+                    let mut found = self.blocking(move |broker, _| broker.offsets(&times)).await?;
+                    for (at, offset) in found.iter_mut().filter(|(_, offset)| **offset < 0) {
+                        *offset = look.latest.get(at).copied().unwrap_or(0);
+                    }
+                    found
+                }
+                RewindTo::Offsets(wanted) => own
+                    .filter_map(|(at, _)| Some((at.clone(), *wanted.get(&at.partition)?)))
+                    .collect(),
+            };
+            tracing::info!(topic = wish.topic, to = offsets::text(&found), "a topic is rewound");
+            if !matches!(wish.to, RewindTo::Offsets(_)) {
+                next.retain(|at, _| *at.topic != *wish.topic || found.contains_key(at));
+            }
+            next.extend(found);
+        }
+        Ok(next)
     }
 
     /// Compares with the brokers, waiting for logs that end too early.
@@ -345,7 +394,15 @@ impl Source for KafkaSource {
         let look = self.look().await?;
         let stand = self.stand(&mut state, start, &look).await?;
         self.check_asked(&look, &stand)?;
-        let (look, compared) = self.compared(&stand, &state.ids, look).await?;
+        // Once the query has moved on they are followed, though it may end there again.
+        state.rewinds = state.rewinds.take().filter(|(end, _)| Some(end) == start);
+        let next = self.rewound(&state, &stand, &look).await?;
+        let mut ids = state.ids.clone();
+        if let Some((_, wishes)) = state.rewinds.as_ref().filter(|_| next != stand) {
+            // Whatever the topic was, it is read from where the user says.
+            ids.retain(|topic, _| wishes.iter().all(|wish| **topic != *wish.topic));
+        }
+        let (look, compared) = self.compared(&next, &ids, look).await?;
         let losses = self.choice.loss.allow(compared.losses)?;
         let mut starts = compared.starts;
         if let Some(pinned) = &state.pinned {
@@ -353,11 +410,12 @@ impl Source for KafkaSource {
             starts.retain(|at, _| stand.contains_key(at) || pinned.contains_key(at));
         }
         let ends = self.choose(&state, &starts, &look, limit).await?;
+        let ends = rewind::distinct(&stand, &starts, ends);
         self.tell(|told| told.latest.clone_from(&look.latest));
         let mut latest = look.latest.clone();
         latest.retain(|at, _| starts.contains_key(at));
         let latest = Some(Offset::new(offsets::text(&latest)));
-        if losses.is_empty() && ends == starts {
+        if losses.is_empty() && ends == starts && next == stand {
             return Ok(LatestOffset { end: start.cloned(), latest, note: None });
         }
         state.ids.extend(look.ids());
@@ -383,8 +441,7 @@ impl Source for KafkaSource {
                 reason
             );
         }
-        let id = self.log_folder.rsplit('/').next().unwrap_or("0");
-        let folder = format!("_onefold/sources/{id}");
+        let folder = format!("_onefold/sources/{}", own_id(&self.log_folder));
         let note = note.keep(self.checkpoint.as_ref(), &folder).await?;
         let end = Offset::new(offsets::text(&ends));
         state.batch_ms = Some(self.clock.now_ms());

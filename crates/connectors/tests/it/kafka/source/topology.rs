@@ -2,7 +2,8 @@
 
 use super::rig::{Rig, read};
 use crate::kafka::broker::{Topic, broker, unique};
-use onefold_types::ErrorKind;
+use onefold_connectors::kafka::{Rewind, RewindTo, ask_rewind, rewind_path};
+use onefold_types::{ErrorKind, Generation};
 
 #[tokio::test]
 async fn a_new_partition_is_read_from_its_beginning_in_a_new_intent() {
@@ -167,4 +168,55 @@ async fn a_batch_of_a_topic_made_again_is_not_read_from_the_new_one() {
     let source = rig.open().await.unwrap();
     assert!(read(source.as_ref(), &range).await.unwrap().is_empty());
     assert!(source.metrics(&range)["dataLoss"].contains("made again"));
+}
+
+/// Asks for a rewind after the newest batch.
+async fn rewind(rig: &Rig, topic: &Topic, to: &str, generation: u64) {
+    let wish = Rewind { topic: topic.name.clone(), to: RewindTo::parse(to).unwrap() };
+    let (batch, _) = rig.intents.last().unwrap();
+    let path = rewind_path("0", *batch, Generation(generation));
+    ask_rewind(&rig.checkpoint, &path, &wish).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_topic_is_rewound_once_and_the_batch_runs_again_the_same() {
+    let Some(topic) = Topic::new(2).await else { return };
+    topic.values(0, 0..4);
+    topic.values(1, 0..2);
+    let mut rig = Rig::of(&topic);
+    assert_eq!(rig.drain().await.unwrap().concat().len(), 6);
+    rewind(&rig, &topic, "earliest", 1).await;
+    let rows = rig.drain().await.unwrap();
+    assert_eq!(rows.concat().len(), 6, "all come again, though the end is the same: {rows:?}");
+    for (index, (_, range)) in rig.intents.iter().enumerate().skip(1) {
+        let source = rig.open().await.unwrap();
+        assert_eq!(read(source.as_ref(), range).await.unwrap(), rows[index - 1]);
+    }
+    assert!(rig.drain().await.unwrap().is_empty(), "once");
+    rewind(&rig, &topic, "{\"0\":3}", 2).await;
+    assert_eq!(rig.drain().await.unwrap().concat(), [(0, 3, "3".to_owned())]);
+    topic.values(1, [2, 3]);
+    rewind(&rig, &topic, "latest", 3).await;
+    assert!(rig.drain().await.unwrap().concat().is_empty());
+    topic.values(1, [4]);
+    assert_eq!(rig.drain().await.unwrap().concat(), [(1, 4, "4".to_owned())]);
+    rewind(&rig, &topic, "{\"7\":0}", 4).await;
+    let error = rig.drain().await.unwrap_err();
+    assert!(error.to_string().contains("partition 7"), "{error}");
+}
+
+#[tokio::test]
+async fn a_topic_made_again_is_read_once_a_rewind_says_from_where() {
+    let Some(topic) = Topic::new(1).await else { return };
+    topic.values(0, 0..3);
+    let mut rig = Rig::of(&topic);
+    rig.drain().await.unwrap();
+    topic.delete().await;
+    topic.create(1, &[]).await;
+    topic.values(0, 10..13);
+    assert!(rig.drain().await.unwrap_err().to_string().contains("made again"));
+    rewind(&rig, &topic, "earliest", 1).await;
+    assert_eq!(rig.drain().await.unwrap().concat().len(), 3);
+    topic.values(0, [13]);
+    assert_eq!(rig.drain().await.unwrap().concat().len(), 1);
 }
