@@ -186,3 +186,29 @@ def test_a_broker_that_restarts_interrupts_nothing(
         assert sorted(row["v"] for row in rows_of(out)) == list(range(4_000))
     finally:
         broker.close()
+
+
+def test_a_topic_is_rewound_by_a_command(kafka: KafkaBroker, onefold: Onefold, tmp_path: Path):
+    topic = new_topic(kafka)
+    kafka.client.produce(topic, [{"value": "a"}, {"value": "b"}, {"value": "c"}])
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    select = f"SELECT CAST(value AS STRING) AS v FROM STREAM {read_kafka(kafka, topic)}"
+    pipeline = written(streaming_table(select, out, checkpoint), tmp_path / "pipeline.sql")
+    onefold.drain(pipeline)
+    seen = lambda: sorted(row["v"] for row in rows_of(out))
+    rewind = ("checkpoint", "rewind", checkpoint, "--topic", topic, "--to")
+    shown = onefold.ok(*rewind, '{"0":1}')
+    assert "stands at {0: 3}" in shown.stdout and "nothing was changed" in shown.stdout
+    onefold.drain(pipeline)
+    assert seen() == ["a", "b", "c"]
+    applied = onefold.ok(*rewind, '{"0":1}', "--apply", "--json").json
+    assert applied["applied"] and applied["sources"] == {"0": {"0": 3}}
+    onefold.drain(pipeline)
+    assert seen() == ["a", "b", "b", "c", "c"]
+    onefold.ok("checkpoint", "verify", checkpoint)
+    onefold.drain(pipeline)
+    assert seen() == ["a", "b", "b", "c", "c"]
+    other = onefold.fails("checkpoint", "rewind", checkpoint, "--topic", "x", "--to", "earliest")
+    assert "no source" in other.stderr
+    neither = onefold.fails("checkpoint", "rewind", checkpoint)
+    assert "--to-batch" in neither.stderr

@@ -60,7 +60,7 @@ async fn do_rewind(
     if args.apply {
         let now_ms = WallClock.now_ms();
         let generation =
-            take_generation(store, &contents, now_ms, "checkpoint rewind --topic").await?;
+            take_generation(store, &contents, now_ms, ("checkpoint rewind", None)).await?;
         // A driver that lived until now may have gone on meanwhile.
         let again = Contents::gather(store.as_ref(), Depth::All).await?;
         if standing(&again, &rewind.topic)?.0 != after_batch {
