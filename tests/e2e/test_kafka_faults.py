@@ -13,9 +13,9 @@ import events
 import pytest
 from command import Onefold, Running
 from conftest import seed
-from kafka_broker import KafkaBroker
+from kafka_broker import KafkaBroker, Record
 from kafka_proxy import KafkaProxy
-from pipeline import read_files, written
+from pipeline import quoted, read_files, written
 from test_kafka import new_topic, to_kafka
 
 KILLS = int(os.environ.get("ONEFOLD_KAFKA_KILLS", "20"))
@@ -60,6 +60,14 @@ class Into:
     def start(self, **env: str) -> Running:
         return self.onefold.start("run", self.pipeline, "--trigger", "available-now", env=env)
 
+    @property
+    def records(self) -> int:
+        return self.feeder.records
+
+    def waiting(self) -> int:
+        """Batches that wait."""
+        return self.feeder.files // FILES_PER_BATCH - self.commits()
+
     def commits(self) -> int:
         return len(list((self.folder / "checkpoint" / "commits").glob("[0-9]*")))
 
@@ -67,11 +75,14 @@ class Into:
         """0 lost, 0 doubled, and in each partition the order of each batch's rows is kept."""
         records = self.kafka.client.read(self.topic)
         count = Counter(int(record.value) for record in records)
-        wanted = range(self.feeder.records)
+        wanted = range(self.records)
         lost = [it for it in wanted if it not in count]
         doubled = {it: times for it, times in count.items() if times > 1}
         assert not lost and not doubled, f"lost {lost[:20]}, doubled {list(doubled.items())[:20]}"
         assert len(count) == len(wanted)
+        self.check_order(records)
+
+    def check_order(self, records: list[Record]) -> None:
         batch: dict[int, int] = {}
         row: dict[tuple[int, int], int] = {}
         for record in records:
@@ -88,10 +99,54 @@ class Into:
         self.check_exact()
 
 
+class FromKafka(Into):
+    """The same from a topic of two partitions; odd numbers lie in the second one."""
+
+    BATCH = 40
+
+    def __init__(self, kafka: KafkaBroker, onefold: Onefold, folder: Path):
+        self.source = new_topic(kafka, 2)
+        self.fed = 0
+        super().__init__(kafka, onefold, folder)
+
+    def write_pipeline(self, bootstrap: str | None = None, **options: object) -> None:
+        source = (
+            f"STREAM read_kafka(bootstrapServers => {quoted(self.kafka.bootstrap)}, "
+            f"subscribe => {quoted(self.source)}, startingOffsets => 'earliest', "
+            f"maxOffsetsPerTrigger => {self.BATCH})"
+        )
+        select = f"SELECT key, value FROM {source}"
+        options = {"topic": self.topic} | options
+        text = to_kafka(self.kafka, select, self.folder / "checkpoint", **options)
+        written(text, self.pipeline)
+
+    def feed_batches(self, batches: int) -> None:
+        numbers = range(self.fed, self.fed + batches * self.BATCH)
+        rows = [{"key": str(it % 5), "value": str(it), "partition": it % 2} for it in numbers]
+        self.kafka.client.produce(self.source, rows)
+        self.fed += len(rows)
+
+    @property
+    def records(self) -> int:
+        return self.fed
+
+    def waiting(self) -> int:
+        return self.fed // self.BATCH - self.commits()
+
+    def check_order(self, records: list[Record]) -> None:
+        last: dict[tuple[int, int], int] = {}
+        for record in records:
+            number = int(record.value)
+            place = (record.partition, number % 2)
+            assert last.get(place, -1) < number, f"{record} is out of order"
+            last[place] = number
+
+
+@pytest.mark.parametrize("pipeline", [Into, FromKafka])
 def test_random_kills_lose_nothing_double_nothing_and_keep_the_order(
-    kafka: KafkaBroker, onefold: Onefold, tmp_path: Path
+    kafka: KafkaBroker, onefold: Onefold, tmp_path: Path, pipeline: type[Into]
 ):
-    into = Into(kafka, onefold, tmp_path)
+    into = pipeline(kafka, onefold, tmp_path)
     rng = random.Random(seed())
     into.feed_batches(BACKLOG)
     began = time.time()
@@ -100,8 +155,7 @@ def test_random_kills_lose_nothing_double_nothing_and_keep_the_order(
     print(f"seed {seed()}: batch {batch_s:.3f} s")
     kills = survived = 0
     while kills < KILLS:
-        waiting = into.feeder.files // FILES_PER_BATCH - into.commits()
-        into.feed_batches(max(BACKLOG - waiting, 0))
+        into.feed_batches(max(BACKLOG - into.waiting(), 0))
         before = into.commits()
         running = into.start()
         if rng.random() < 0.8:
@@ -116,7 +170,7 @@ def test_random_kills_lose_nothing_double_nothing_and_keep_the_order(
             assert finished.status == 0, finished
             assert survived <= KILLS, "the drivers finish before they can be killed"
     into.drain()
-    print(f"{kills} kills, {into.commits()} commits, {into.feeder.records} records")
+    print(f"{kills} kills, {into.commits()} commits, {into.records} records")
 
 
 def test_a_kill_at_every_point_of_the_protocol_doubles_nothing(
@@ -152,6 +206,27 @@ def test_a_broker_that_is_killed_in_mid_transaction_loses_nothing(
     finished = running.finished()
     assert finished.status == 0, finished
     into.drain()
+
+
+def test_nodes_of_a_cluster_that_die_in_turn_lose_nothing(onefold: Onefold, tmp_path: Path):
+    # Coordinators and leaders move each time.
+    broker = KafkaBroker(tmp_path / "kafka", nodes=3)
+    try:
+        into = Into(broker, onefold, tmp_path)
+        into.feed_batches(60)
+        running = into.start()
+        for node in (1, 2, 3):
+            before = into.commits()
+            while into.commits() < before + 2 and not running.ends_within(0.01):
+                pass
+            broker.kill(node)
+            running.ends_within(2)
+            broker.restart(node)
+        finished = running.finished()
+        assert finished.status == 0, finished
+        into.drain()
+    finally:
+        broker.close()
 
 
 def test_a_driver_that_wakes_after_its_successor_published_adds_nothing(
