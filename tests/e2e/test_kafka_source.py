@@ -29,6 +29,9 @@ def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
 def new_topic(kafka: KafkaBroker, partitions: int = 1, **settings) -> str:
     name = f"Shop.{uuid.uuid4().hex}"
     kafka.client.create(name, partitions, **settings)
+    # The broker hears of a topic a moment after the controller; a producer that is first gets its
+    # sequence numbers wrong.
+    assert kafka.client.read(name) == []
     return name
 
 
