@@ -6,7 +6,7 @@ use super::topology::{Look, Topic};
 use crate::kafka::client::Listener;
 use crate::kafka::errors;
 use crate::kafka::native::{DescribedTopic, SharedConsumer, describe_topics};
-use onefold_types::{Error, ErrorKind, Result};
+use onefold_types::{Error, Result};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -236,9 +236,4 @@ fn absent(code: RDKafkaErrorCode) -> bool {
 /// An error of a topic that passes: its leader is being chosen.
 fn passing(topic: &DescribedTopic) -> Option<RDKafkaErrorCode> {
     topic.error.filter(|code| !absent(*code) && errors::kind_of_code(*code).is_none())
-}
-
-/// Whether an error may be gone when the call is made again.
-pub(crate) fn may_pass(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
 }

@@ -8,6 +8,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(crate) fn broker() -> Option<&'static str> {
                 panic!("no Kafka: {error}")
             }
             Err(error) => {
-                eprintln!("skipped, since Kafka does not start: {error}");
+                let mut out = std::io::stderr();
+                let _ = writeln!(out, "skipped, since Kafka does not start: {error}");
                 None
             }
         }
