@@ -8,7 +8,7 @@ use crate::query::StreamingQuery;
 use crate::reader::DataStreamReader;
 use crate::session::Session;
 use crate::trigger::Trigger;
-use crate::writer::{DataStreamWriter, OUTPUT_OF_PROCESS};
+use crate::writer::{DataStreamWriter, NO_FILES, OUTPUT_OF_PROCESS};
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
@@ -204,7 +204,7 @@ fn output(table: &StreamingTable, options: &PipelineOptions) -> Result<Option<St
     if let Some(location) = table.location.as_deref().or_else(|| table.options.get("path")) {
         return Ok(Some(location.to_owned()));
     }
-    if OUTPUT_OF_PROCESS.contains(&table.format.as_str()) {
+    if NO_FILES.contains(&table.format.as_str()) {
         return Ok(None);
     }
     match &options.storage {

@@ -66,6 +66,9 @@ static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
 /// Sinks whose output does not outlive the process, so that their checkpoint need not either.
 pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
 
+/// Sinks that keep no files.
+pub(crate) const NO_FILES: [&str; 4] = ["console", "kafka", "memory", "noop"];
+
 /// Sinks that are functions of the user, which Spark too runs without a checkpoint if none is given.
 const FUNCTIONS: [&str; 2] = ["foreach", "foreachBatch"];
 
@@ -249,7 +252,7 @@ impl DataStreamWriter {
     /// no files.
     pub fn to_table(self, name: &str) -> Result<StreamingQuery> {
         let format = self.format.as_deref().unwrap_or("parquet").to_lowercase();
-        if self.sink.is_some() || OUTPUT_OF_PROCESS.contains(&format.as_str()) {
+        if self.sink.is_some() || NO_FILES.contains(&format.as_str()) {
             return Err(Error::invalid(format!(
                 "table `{name}` needs a format of files, such as parquet; start other sinks by \
                  `start`"

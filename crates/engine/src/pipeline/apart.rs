@@ -1,7 +1,7 @@
 //! Whether the tables of a pipeline keep out of each other's folders.
 
 use crate::run::folders::{self, Written};
-use crate::writer::{DataStreamWriter, Folders, OUTPUT_OF_PROCESS};
+use crate::writer::{DataStreamWriter, Folders, NO_FILES};
 use onefold_connector::Overlap;
 use onefold_plan::pipeline::StreamingTable;
 use onefold_storage::Place as Folder;
@@ -124,7 +124,7 @@ fn reads_logs(
 /// # Errors
 /// Invalid, when its sink keeps no files and the table says where or how to keep them.
 pub(super) fn check_clauses(table: &StreamingTable) -> Result<()> {
-    if !OUTPUT_OF_PROCESS.contains(&table.format.as_str()) {
+    if !NO_FILES.contains(&table.format.as_str()) {
         return Ok(());
     }
     let clause = if table.location.is_some() {

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use onefold_connector::{Attempt, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_types::{
-    BatchId, ContentHash, Error, ErrorKind, Generation, Mark, Published, QueryId, Result, Totals,
+    BatchId, ContentHash, Error, ErrorKind, Generation, Published, QueryId, Result, Totals,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,27 @@ impl ExactlyOnce {
     ) -> Result<ExactlyOnce> {
         let state = if opener.looks { State::Gone } else { State::Ready(taken(&*cluster).await?) };
         let state = Mutex::new(state);
-        Ok(ExactlyOnce { cluster, columns, opener, retry_backoff, state })
+        let sink = ExactlyOnce { cluster, columns, opener, retry_backoff, state };
+        sink.adopt().await?;
+        Ok(sink)
+    }
+
+    /// Committed batches, but no driver of ours before this one: another engine published them, which
+    /// keeps no marks. From here on there is one.
+    async fn adopt(&self) -> Result<()> {
+        let Opener { query, generation, last_commit, looks } = self.opener;
+        let first = !looks && generation == Generation::FIRST;
+        let Some(batch) = last_commit.filter(|_| first) else { return Ok(()) };
+        if self.cluster.newest_mark(query, true).await?.is_some() {
+            return Ok(());
+        }
+        let attempt = Attempt { query, batch, generation };
+        match self.begin(&attempt).await? {
+            Some(producer) => {
+                self.commit(&attempt, &producer, Totals::default(), &Newest).await.map(drop)
+            }
+            None => Err(self.void(&attempt, &Newest).await),
+        }
     }
 
     /// The producer with an open transaction for an attempt; `None` when that one is void.
@@ -323,6 +343,17 @@ impl<'r> Row<'r> {
     }
 }
 
+/// For what is done before the engine can be asked: nothing of a batch depends on it.
+#[derive(Debug)]
+struct Newest;
+
+#[async_trait]
+impl Fence for Newest {
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Waits until there may be room for a record.
 pub(crate) async fn until_room() {
     tokio::time::sleep(NO_ROOM).await;
@@ -379,17 +410,9 @@ async fn taken(cluster: &dyn Cluster) -> Result<Arc<dyn Producer>> {
 #[async_trait]
 impl Sink for ExactlyOnce {
     async fn last_mark(&self) -> Result<Option<Published>> {
-        let Opener { query, generation, last_commit, looks } = self.opener;
-        if let Some(mark) = self.cluster.newest_mark(query, !looks).await? {
-            return Ok(Some(mark.published()));
-        }
-        // Committed batches, but no driver of ours before this one: another engine published them,
-        // which keeps no marks.
-        let theirs = last_commit.filter(|_| generation == Generation::FIRST);
-        Ok(theirs.map(|batch| {
-            let mark = Mark { query: None, batch, generation: None };
-            Published { mark, totals: None }
-        }))
+        let Opener { query, looks, .. } = self.opener;
+        let mark = self.cluster.newest_mark(query, !looks).await?;
+        Ok(mark.map(|mark| mark.published()))
     }
 
     async fn conceal(&self, _: BatchId) -> Result<()> {

@@ -158,6 +158,30 @@ async fn every_call_of_a_transaction_had_its_turn() {
     }
 }
 
+#[tokio::test]
+async fn a_checkpoint_that_another_engine_committed_goes_on_after_its_last_batch() {
+    let log = Arc::new(Log::default());
+    let open = |generation, looks| {
+        let opener = Opener {
+            query: onefold_types::QueryId(uuid::Uuid::from_u128(7)),
+            generation: onefold_types::Generation(generation),
+            last_commit: Some(onefold_types::BatchId(4)),
+            looks,
+        };
+        let columns = Columns::of(&schema(), Some("out")).unwrap();
+        let cluster = Arc::clone(&log) as Arc<dyn super::cluster::Cluster>;
+        ExactlyOnce::open(cluster, columns, opener, BACKOFF)
+    };
+    let batch = async |generation, looks| {
+        let mark = open(generation, looks).await.unwrap().last_mark().await.unwrap();
+        mark.map(|it| it.mark.batch.0)
+    };
+    assert_eq!(batch(2, false).await, None, "a driver of ours was there: the mark is lost");
+    assert_eq!(batch(1, true).await, None, "who only looks writes nothing");
+    assert_eq!(batch(1, false).await, Some(4));
+    assert_eq!(batch(2, false).await, Some(4), "the mark stays when the first driver died");
+}
+
 fn refused(options: &[(&str, &str)]) -> String {
     request(options).and_then(define).err().map(|error| error.chain()).unwrap_or_default()
 }
