@@ -152,6 +152,10 @@ def test_stopping_a_query_ends_a_function_that_hangs(
         assert select.select([process], [], [], 60)[0]
 
 
+def test_a_function_gets_no_more_memory_than_its_process_may_have(server: ConnectServer):
+    assert server.run("memory.py").result == {"small": 64, "large": True, "after": 1}
+
+
 def test_a_token_is_needed_where_others_can_connect(
     binary: Path, onefold: Onefold, tmp_path: Path
 ):

@@ -8,6 +8,7 @@ use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
 use crate::python::Calls;
 use crate::python::data_source::DataSourceClass;
+use crate::python::memory::{MEMORY, allowed};
 use crate::python::pool::PythonPool;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_engine::{Session, StreamingQuery};
@@ -292,8 +293,12 @@ impl ClientSession {
         let mut python = lock(&self.python);
         let command = self.python_command();
         let files = self.artifacts.folder().to_owned();
-        let pool = python.get_or_insert_with(|| Arc::new(PythonPool::new(command, files)));
-        Ok(Arc::clone(pool))
+        if let Some(pool) = python.as_ref() {
+            return Ok(Arc::clone(pool));
+        }
+        let memory = conf::value(&self.engine, MEMORY).map(|text| allowed(&text)).transpose()?;
+        let pool = Arc::new(PythonPool::new(command, memory, files));
+        Ok(Arc::clone(python.insert(pool)))
     }
 
     /// Registers a data source in Python, in place of one of its name.

@@ -13,6 +13,7 @@ pub(crate) mod foreach;
 pub(crate) mod foreach_batch;
 pub(crate) mod function;
 pub(crate) mod groups;
+pub(crate) mod memory;
 mod pickle;
 pub(crate) mod pool;
 mod process;

@@ -23,6 +23,8 @@ const FREE_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct PythonPool {
     python: String,
+    /// What a process may take, in MiB.
+    memory: Option<u64>,
     /// Where files of the client are.
     pub(super) files: PathBuf,
     state: Mutex<State>,
@@ -95,9 +97,10 @@ impl Drop for Daemon {
 
 impl PythonPool {
     /// No process is started before the first function is called.
-    pub(crate) fn new(python: String, files: PathBuf) -> Self {
+    pub(crate) fn new(python: String, memory: Option<u64>, files: PathBuf) -> Self {
         PythonPool {
             python,
+            memory,
             files,
             state: Mutex::default(),
             sockets: OnceLock::new(),
@@ -228,6 +231,10 @@ impl PythonPool {
     fn daemon(&self, module: &str) -> Result<Daemon> {
         let secret = Uuid::new_v4().to_string();
         let mut command = process::command(&self.python, &["pyspark.daemon", module], &secret);
+        if let Some(memory) = self.memory {
+            // The worker sets it as its limit of address space.
+            command.env("PYSPARK_EXECUTOR_MEMORY_MB", memory.to_string());
+        }
         command.env("SPARK_REUSE_WORKER", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = process::spawn(&mut command)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());

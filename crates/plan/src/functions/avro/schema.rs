@@ -116,11 +116,15 @@ fn plain(data_type: &DataType, record: &str, space: &str, depth: usize) -> Resul
                     nullable(field.data_type(), field.is_nullable(), name, &own, depth + 1)?;
                 columns.push(json!({"name": name, "type": inner}));
             }
-            let mut schema = json!({"type": "record", "name": record, "fields": columns});
-            if !space.is_empty() {
-                schema["namespace"] = json!(space);
+            match space.is_empty() {
+                true => json!({"type": "record", "name": record, "fields": columns}),
+                false => json!({
+                    "type": "record",
+                    "name": record,
+                    "namespace": space,
+                    "fields": columns,
+                }),
             }
-            schema
         }
         other => {
             let name = crate::schema::type_name(other);

@@ -130,7 +130,7 @@ fn column(
                     continue;
                 };
                 let mut sorted: Vec<(&MapKey, &Value)> = map.iter().collect();
-                sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+                sorted.sort_by_key(|(key, _)| *key);
                 lengths.push(sorted.len());
                 keys.extend(sorted.iter().map(|(key, _)| Value::from((*key).clone())));
                 items.extend(sorted.into_iter().map(|(_, item)| Some(item)));
