@@ -10,6 +10,7 @@
 mod aggregate;
 pub(crate) mod aliases;
 mod catalog;
+pub(crate) mod coercion;
 mod dialect;
 mod forms;
 mod frames;
@@ -43,6 +44,7 @@ use std::collections::BTreeMap;
 
 pub use aggregate::{aggregate, aggregate_sets};
 pub(crate) use catalog::{Tables, object_name, relations};
+pub use coercion::alike;
 pub use frames::{group_by, order_by, sort};
 pub use project::project;
 pub(crate) use resolve::nothing;
@@ -160,6 +162,7 @@ fn lower(
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let expr =
         planner.sql_to_expr(ast, schema, &mut PlannerContext::new()).map_err(failure::planning)?;
+    let expr = coercion::with_typed_branches(expr, schema).map_err(failure::planning)?;
     let Some(name) = name else { return Ok(expr) };
     if let Expr::Column(column) = &expr {
         let field = schema.field_from_column(column).map_err(failure::planning)?;
@@ -190,6 +193,7 @@ pub(crate) fn plan(
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let plan =
         planner.sql_statement_to_plan(ast::Statement::Query(query)).map_err(failure::planning)?;
+    let plan = coercion::typed(plan).map_err(failure::planning)?;
     show_named(plan).and_then(generate::spread).and_then(sort_floats).map_err(failure::planning)
 }
 

@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     };
     vec![
         ScalarUDF::new_from_impl(FromAvro { signature: counts(2, 3) }),
-        ScalarUDF::new_from_impl(ToAvro { signature: counts(1, 3) }),
+        ScalarUDF::new_from_impl(ToAvro { signature: counts(1, 4) }),
     ]
 }
 
@@ -124,7 +124,8 @@ impl ScalarUDFImpl for ToAvro {
         {
             schema::checked(literal(Some(schema))?)?;
         } else {
-            schema::of(value)?;
+            let known = arguments.scalar_arguments.get(3).copied().flatten();
+            schema::of(&never_null(value, known))?;
         }
         Ok(Arc::new(Field::new(self.name(), DataType::Binary, true)))
     }
@@ -133,7 +134,7 @@ impl ScalarUDFImpl for ToAvro {
         let field = arguments.arg_fields.first().ok_or_else(|| plan_error("to_avro of nothing"))?;
         let schema = match scalar(&arguments, 1).filter(|schema| !schema.is_null()) {
             Some(schema) => schema::checked(literal(Some(schema))?)?,
-            None => schema::of(field)?,
+            None => schema::of(&never_null(field, scalar(&arguments, 3)))?,
         };
         let id = match scalar(&arguments, 2).filter(|id| !id.is_null()) {
             Some(id) => Some(id.cast_to(&DataType::UInt32).map_err(|_| {
@@ -148,6 +149,12 @@ impl ScalarUDFImpl for ToAvro {
         let (values, one) = first(&arguments)?;
         as_given(write::write(&values, &schema, id)?, one)
     }
+}
+
+/// The column, which is never NULL where the planner knows that (fourth argument).
+fn never_null(field: &FieldRef, known: Option<&ScalarValue>) -> Field {
+    let known = matches!(known, Some(ScalarValue::Boolean(Some(true))));
+    field.as_ref().clone().with_nullable(field.is_nullable() && !known)
 }
 
 fn literal(schema: Option<&ScalarValue>) -> Result<&str> {

@@ -2,6 +2,7 @@
 
 use super::decimal_division::digits;
 use super::{list_fields, own};
+use crate::sql::coercion::with_typed_branches;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::error::Result;
@@ -43,6 +44,11 @@ impl ExprPlanner for SparkOperators {
         raw: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let raw = RawBinaryExpr {
+            op: raw.op,
+            left: with_typed_branches(raw.left, schema)?,
+            right: with_typed_branches(raw.right, schema)?,
+        };
         let (Ok(left_type), Ok(right_type)) =
             (raw.left.get_type(schema), raw.right.get_type(schema))
         else {

@@ -89,8 +89,12 @@ impl Dialect for Spark {
         true
     }
 
-    /// `exists` of a list and a function, which is no subquery.
+    /// `exists` of a list and a function, which is no subquery, and `struct(*)`, which is no literal.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if begins_struct_of_star(parser) {
+            parser.next_token();
+            return Some(parser.parse_function(ObjectName::from(vec![Ident::new("struct")])));
+        }
         let negated = parser.peek_keyword(Keyword::NOT);
         let at = usize::from(negated);
         let word = |place: usize| match &parser.peek_nth_token_ref(at + place).token {
@@ -131,4 +135,13 @@ impl Dialect for Spark {
             right: Box::new(right),
         }))
     }
+}
+
+/// Whether `struct(*` or `struct(t.*` is next.
+fn begins_struct_of_star(parser: &Parser) -> bool {
+    let token = |place: usize| &parser.peek_nth_token_ref(place).token;
+    let named = matches!(token(0), Token::Word(word) if word.keyword == Keyword::STRUCT);
+    let of_table = matches!(token(2), Token::Word(_)) && *token(3) == Token::Period;
+    let star = if of_table { 4 } else { 2 };
+    named && *token(1) == Token::LParen && *token(star) == Token::Mul
 }

@@ -251,6 +251,10 @@ impl Names<'_> {
         ctes: &Ctes,
     ) -> Result<Vec<Relation>> {
         match factor {
+            TableFactor::Table { sample: Some(_), .. } => Err(Error::invalid(
+                "TABLESAMPLE is not supported; take a sample of the frame: \
+                 spark.table(\"t\").sample(0.1)",
+            )),
             TableFactor::Table { name, args: Some(_), .. }
                 if object_name(name) == table_functions::NUMBERS =>
             {

@@ -226,6 +226,21 @@ fn function(expr: &mut Expr) -> Result<()> {
                 function.name = ObjectName::from(vec![Ident::new("count")]);
             }
         }
+        // A struct that is made here is never NULL, and Avro writes what may be NULL otherwise.
+        "to_avro" => {
+            let made = list.args.first().and_then(plain);
+            if let Some(Expr::Function(made)) = made
+                && made.name.to_string() == "named_struct"
+            {
+                let null = || Expr::Value(Value::Null.into());
+                let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+                while list.args.len() < 3 {
+                    list.args.push(argument(null()));
+                }
+                list.args.push(argument(Expr::Value(Value::Boolean(true).into())));
+            }
+            ints(&mut list.args);
+        }
         // What a schema is read with must be known when the query is planned.
         "from_avro" | "from_protobuf" => {
             if let Some(options) = list.args.iter_mut().skip(2).find_map(|it| literal_map(it)) {

@@ -34,6 +34,12 @@ async fn values_are_written_as_the_specification_has_it() {
     let batches = run("SELECT to_avro(x) FROM (VALUES (1), (NULL)) AS t(x)").await.unwrap();
     let written = batches[0].column(0).as_binary::<i32>();
     assert_eq!((written.value(0), written.is_null(1)), (&[0x00, 0x02][..], true));
+    // A struct that is made on the spot is never NULL; its fields may be.
+    let batches = "SELECT to_avro(struct(*)) AS v FROM (VALUES (1, 'x'), (NULL, NULL)) AS t(id, s)";
+    let batches = run(batches).await.unwrap();
+    let written = batches[0].column(0).as_binary::<i32>();
+    assert_eq!(written.value(0), [0x00, 0x02, 0x00, 0x02, 0x78]);
+    assert_eq!(written.value(1), [0x02, 0x02]);
     // Behind the id of a schema in a registry.
     assert_eq!(bytes("to_avro(1L, 'long', 258)").await, [0, 0, 0, 1, 2, 0x02]);
 }
