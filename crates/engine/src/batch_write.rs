@@ -11,6 +11,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use futures::StreamExt;
 use onefold_connector::{SinkDefinition, SinkSpec};
 use onefold_storage::{CreateError, Durability, Staged, Store};
@@ -165,7 +166,8 @@ impl DataFrameWriter {
     /// The rows as files of a scratch folder.
     async fn compute(&self, scratch: &ScratchFolder) -> Result<()> {
         let state = self.frame.session().inner.context.state();
-        let plan = onefold_plan::stream::shown(self.frame.logical_plan().clone())?;
+        let plan = self
+            .with_folder_names(onefold_plan::stream::shown(self.frame.logical_plan().clone())?)?;
         let separator = self.options.get("sep").or_else(|| self.options.get("delimiter"));
         let separator = separator.and_then(|text| text.bytes().next()).unwrap_or(b',');
         let header = self.options.get("header").is_some_and(|it| it.eq_ignore_ascii_case("true"));
@@ -189,6 +191,30 @@ impl DataFrameWriter {
             }
         };
         written.map(|_| ()).map_err(from_datafusion)
+    }
+
+    /// The rows with the columns that become folders as the texts that name these, as Spark writes
+    /// them: NULL and an empty text have a name of their own.
+    fn with_folder_names(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if self.partition_by.is_empty() {
+            return Ok(plan);
+        }
+        let context = &self.frame.session().inner.context;
+        let schema = Arc::clone(plan.schema());
+        let columns = schema.iter().map(|(qualifier, field)| {
+            let name = field.name();
+            if !self.partition_by.contains(name) {
+                return Ok(Expr::Column((qualifier, field).into()));
+            }
+            let quoted = format!("`{}`", name.replace('`', "``"));
+            let text = format!("coalesce(nullif(CAST({quoted} AS STRING), ''), '{NO_VALUE}')");
+            Ok(onefold_plan::sql::expression(context, &schema, &text)?.alias(name))
+        });
+        let columns = columns.collect::<Result<Vec<Expr>>>()?;
+        LogicalPlanBuilder::from(plan)
+            .project(columns)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(from_datafusion)
     }
 
     /// The rows as one file of lines.
@@ -219,6 +245,9 @@ impl DataFrameWriter {
         Ok(vec![writer.finish().await?])
     }
 }
+
+/// Hive's name for the folder of rows without a value.
+const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// Bytes that are copied at once.
 const COPY: usize = 4 << 20;

@@ -115,7 +115,8 @@ impl DataFrame {
     /// # Errors
     /// Invalid, when the columns do not fit.
     pub fn union(&self, other: &DataFrame) -> Result<Self> {
-        self.with(|plan| plan.union(other.plan.clone()))
+        let (own, other) = onefold_plan::sql::alike(self.plan.clone(), other.plan.clone())?;
+        DataFrame::new(self.session.clone(), own).with(|plan| plan.union(other))
     }
 
     /// Says that rows come at most `delay` later than the newest event time in `column`: state
