@@ -56,6 +56,27 @@ def test_frames_and_sql_give_what_spark_gives(server: ConnectServer):
     assert seen["table"] == 3 and seen["gone"] is False
 
 
+def test_values_and_frames_come_together_as_in_spark(server: ConnectServer):
+    seen = server.run("coming_together.py").result
+    empty = "p=__HIVE_DEFAULT_PARTITION__"
+    assert seen == {
+        "union": ["double", "1.0", "2.5"],
+        "by name": ["decimal(12,2)", "1.00", "2.55"],
+        "sql": ["bigint", "1", "5000000000"],
+        "when": ["double", "1.0", "2.5"],
+        "half": ["double", "0.0", "0.5"],
+        "unpivot": ["double", "2.0", "2.5"],
+        "derived": 2,
+        "without": [1],
+        "dropped": 3,
+        "itself": True,
+        "int": [["p=1", empty], [False, True]],
+        "date": [["p=2026-01-02", empty], [False, True]],
+        "string": [[empty, "p=x y"], [False, True]],
+        "boolean": [[empty, "p=true"], [False, True]],
+    }
+
+
 def test_windows_foreach_batch_and_a_listener_work_together(
     server: ConnectServer, tmp_path: Path
 ):

@@ -78,6 +78,8 @@ pub(crate) fn table_names(session: &ClientSession) -> Vec<String> {
         })
         .collect();
     names.sort();
+    // One table has several names: by its catalog, and without.
+    names.dedup();
     names
 }
 

@@ -7,7 +7,9 @@ use crate::operation::Operation;
 use crate::python::data_source::DataSourceClass;
 use crate::python::with_calls;
 use crate::relation::Planner;
-use crate::{analyze, message, observed, rows, service, sql_command, streaming, types, write};
+use crate::{
+    analyze, apart, message, observed, rows, service, sql_command, streaming, types, write,
+};
 use datafusion::logical_expr::LogicalPlan;
 use futures::StreamExt;
 use onefold_types::Error;
@@ -31,13 +33,23 @@ pub(crate) async fn run(
     operation: Arc<Operation>,
     plan: Option<Plan>,
 ) {
+    let result = apart::run(until_cancelled(Arc::clone(&session), Arc::clone(&operation), plan));
+    let result = result.await;
+    operation.finish(result.map_err(|failure| service::status_of(&session, failure)));
+}
+
+async fn until_cancelled(
+    session: Arc<ClientSession>,
+    operation: Arc<Operation>,
+    plan: Option<Plan>,
+) -> Outcome<()> {
     // A task of its own: a function in Python holds the one that waits for it.
     let work = tokio::spawn({
         let (session, operation) = (Arc::clone(&session), Arc::clone(&operation));
         async move { execute(&session, &operation, plan).await }
     });
     let abort = work.abort_handle();
-    let result = tokio::select! {
+    tokio::select! {
         result = work => result.unwrap_or_else(|error| {
             tracing::error!(%error, "a request panicked");
             Err(Failure::execution(&Error::internal(
@@ -49,8 +61,7 @@ pub(crate) async fn run(
             session.end_calls(&operation.calls);
             Err(Failure::cancelled())
         }
-    };
-    operation.finish(result.map_err(|failure| service::status_of(&session, failure)));
+    }
 }
 
 async fn execute(

@@ -7,6 +7,7 @@
 //! *Where to start:* [`serve`], then `service`, then `relation`.
 
 mod analyze;
+mod apart;
 mod arrow_stream;
 mod artifacts;
 mod catalog;

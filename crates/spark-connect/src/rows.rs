@@ -3,10 +3,11 @@
 use crate::arrow_stream;
 use crate::failure::{Failure, Outcome};
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::util::display::FormatOptions;
 use onefold_types::Error;
 use std::sync::Arc;
 
@@ -54,6 +55,10 @@ fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
+/// A value that does not fit is an error, and never NULL.
+const WHOLE: CastOptions<'static> =
+    CastOptions { safe: false, format_options: FormatOptions::new() };
+
 /// A batch in the plain types.
 pub(crate) fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Outcome<RecordBatch> {
     let columns: Result<Vec<ArrayRef>, arrow::error::ArrowError> = batch
@@ -64,7 +69,7 @@ pub(crate) fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Outcome<Re
             let column = if column.data_type() == field.data_type() {
                 Arc::clone(column)
             } else {
-                cast(column, field.data_type())?
+                cast_with_options(column, field.data_type(), &WHOLE)?
             };
             null_below(column)
         })

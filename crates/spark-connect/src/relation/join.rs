@@ -9,9 +9,26 @@ use spark_connect_proto::join::JoinType as Kind;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{Join, Relation};
 
-/// The plan ids of a relation and all below it whose columns it still shows.
-fn ids_below(relation: &Relation, ids: &mut Vec<i64>) {
-    ids.extend(plan_id(relation));
+/// The plan ids that mean each side: of a relation that is in both, as where a frame is joined with one
+/// that was made of it, the side in which it lies less deep; neither, where both have it at one depth.
+fn ids_of_sides(left: &Relation, right: &Relation) -> [Vec<i64>; 2] {
+    let below = |relation: &Relation| {
+        let mut ids = Vec::new();
+        ids_below(relation, 0, &mut ids);
+        ids
+    };
+    let (left, right) = (below(left), below(right));
+    let nearer = |own: &[(i64, usize)], other: &[(i64, usize)]| {
+        let depth = |id: &i64| other.iter().filter(|(known, _)| known == id).map(|it| it.1).min();
+        let own = own.iter().filter(|(id, own)| depth(id).is_none_or(|other| *own < other));
+        own.map(|(id, _)| *id).collect()
+    };
+    [nearer(&left, &right), nearer(&right, &left)]
+}
+
+/// The plan ids of a relation and all below it whose columns it still shows, with their depths.
+fn ids_below(relation: &Relation, depth: usize, ids: &mut Vec<(i64, usize)>) {
+    ids.extend(plan_id(relation).map(|id| (id, depth)));
     let input = match &relation.rel_type {
         Some(RelType::Project(it)) => it.input.as_deref(),
         Some(RelType::Filter(it)) => it.input.as_deref(),
@@ -27,7 +44,7 @@ fn ids_below(relation: &Relation, ids: &mut Vec<i64>) {
         _ => None,
     };
     if let Some(input) = input {
-        ids_below(input, ids);
+        ids_below(input, depth + 1, ids);
     }
 }
 
@@ -50,7 +67,8 @@ impl Planner<'_> {
         let left = self.plan(left_relation)?;
         let right = self.plan(right_relation)?;
         let kind = join_type(join.join_type())?;
-        let (left, right) = (self.side(left, left_relation)?, self.side(right, right_relation)?);
+        let [left_ids, right_ids] = ids_of_sides(left_relation, right_relation);
+        let (left, right) = (self.side(left, left_ids)?, self.side(right, right_ids)?);
         if !join.using_columns.is_empty() {
             return self.join_using(left, right, kind, &join.using_columns);
         }
@@ -68,12 +86,10 @@ impl Planner<'_> {
 
     /// A side of a join with a qualifier of its own, so that columns of one name on both sides can
     /// be told apart. A side that the user named keeps that name.
-    fn side(&mut self, plan: LogicalPlan, relation: &Relation) -> Outcome<LogicalPlan> {
+    fn side(&mut self, plan: LogicalPlan, ids: Vec<i64>) -> Outcome<LogicalPlan> {
         let named = plan.schema().iter().all(|(qualifier, _)| {
             qualifier.is_some_and(|it| it.table() != datafusion::logical_expr::UNNAMED_TABLE)
         });
-        let mut ids = Vec::new();
-        ids_below(relation, &mut ids);
         if named {
             let qualifier = plan.schema().iter().next().and_then(|(qualifier, _)| qualifier);
             let qualifier = qualifier.map(|it| it.table().to_owned());

@@ -153,6 +153,7 @@ fn union(left: LogicalPlan, right: LogicalPlan, all: bool) -> Outcome<LogicalPla
     if first != second {
         return Err(Failure::columns_differ("UNION", first, second));
     }
+    let (left, right) = onefold_plan::sql::alike(left, right)?;
     let builder = LogicalPlanBuilder::from(left);
     built(if all { builder.union(right) } else { builder.union_distinct(right) })
 }

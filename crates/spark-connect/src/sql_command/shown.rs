@@ -11,7 +11,8 @@ use crate::relation::table_reference;
 pub(super) enum Shown {
     Catalogs,
     Databases,
-    Functions,
+    /// Those whose names fit a pattern.
+    Functions(Option<String>),
     /// Those of a table.
     Columns(String),
 }
@@ -23,11 +24,14 @@ impl Shown {
             ("catalogs", Shown::Catalogs),
             ("databases", Shown::Databases),
             ("schemas", Shown::Databases),
-            ("functions", Shown::Functions),
         ] {
             if after(text, &["show", word]).is_some() {
                 return Ok(Some(shown));
             }
+        }
+        if let Some(rest) = after(text, &["show", "functions"]) {
+            let pattern = after(rest, &["like"]).unwrap_or(rest).trim().trim_matches('\'');
+            return Ok(Some(Shown::Functions((!pattern.is_empty()).then(|| pattern.to_owned()))));
         }
         for words in [["show", "columns", "in"], ["show", "columns", "from"]] {
             if let Some(rest) = after(text, &words) {
@@ -45,7 +49,13 @@ impl Shown {
         Ok(match self {
             Shown::Catalogs => ("catalog", vec!["spark_catalog".to_owned()]),
             Shown::Databases => ("namespace", vec!["default".to_owned()]),
-            Shown::Functions => ("function", catalog::function_names(session)),
+            Shown::Functions(pattern) => {
+                let mut names = catalog::function_names(session);
+                if let Some(pattern) = pattern {
+                    names.retain(|name| fits(name, pattern));
+                }
+                ("function", names)
+            }
             Shown::Columns(table) => {
                 let frame = session.engine.table_by(table_reference(table)?)?;
                 let schema = frame.schema();
@@ -53,5 +63,40 @@ impl Shown {
                 ("col_name", names.collect())
             }
         })
+    }
+}
+
+/// Whether a name fits one of the patterns between `|`: `*` stands for any letters, case for nothing.
+fn fits(name: &str, patterns: &str) -> bool {
+    patterns.split('|').any(|pattern| {
+        let parts: Vec<String> = pattern.trim().split('*').map(regex::escape).collect();
+        regex::RegexBuilder::new(&format!("^(?:{})$", parts.join(".*")))
+            .case_insensitive(true)
+            .build()
+            .is_ok_and(|regex| regex.is_match(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_pattern_has_stars_and_alternatives() {
+        for (pattern, fitting) in [
+            ("from_*", true),
+            ("*json", true),
+            ("from_json", true),
+            ("FROM_J*", true),
+            ("abs|from_json", true),
+            ("*", true),
+            ("from", false),
+            ("json*", false),
+            ("*_j", false),
+            ("*o*o*n", true),
+            ("f.om_json", false),
+        ] {
+            assert_eq!(fits("from_json", pattern), fitting, "{pattern}");
+        }
     }
 }
