@@ -1,6 +1,7 @@
 //! Operations on threads of their own, so that one that computes for long holds up no other client.
 
 use crate::failure::{Failure, Outcome};
+use onefold_engine::THREAD_STACK;
 use onefold_types::Error;
 use std::future::Future;
 use std::thread::available_parallelism;
@@ -13,27 +14,30 @@ pub(crate) async fn run<T: Send + 'static>(
     work: impl Future<Output = Outcome<T>> + Send + 'static,
 ) -> Outcome<T> {
     let (sender, done) = oneshot::channel();
-    let started =
-        std::thread::Builder::new().name("onefold-operation".to_owned()).spawn(move || {
-            let threads = available_parallelism().map_or(2, std::num::NonZero::get);
-            let result =
-                match Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
-                    Ok(runtime) => {
-                        let result = runtime.block_on(work);
-                        runtime.shutdown_background();
-                        result
-                    }
-                    Err(error) => Err(no_threads(error)),
-                };
-            // Nobody waits any more when the server stops.
-            let _ = sender.send(result);
-        });
+    let thread = std::thread::Builder::new().name("onefold-operation".to_owned());
+    let started = thread.stack_size(THREAD_STACK).spawn(move || {
+        // Nobody waits any more when the server stops.
+        let _ = sender.send(here(work));
+    });
     started.map_err(no_threads)?;
     done.await.unwrap_or_else(|_| {
         Err(Failure::execution(&Error::internal(
             "the request met a bug in Onefold; please report it with the query",
         )))
     })
+}
+
+fn here<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(available_parallelism().map_or(2, std::num::NonZero::get))
+        // Plans nest, and take stack.
+        .thread_stack_size(THREAD_STACK)
+        .enable_all()
+        .build()
+        .map_err(no_threads)?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
 }
 
 fn no_threads(error: std::io::Error) -> Failure {
