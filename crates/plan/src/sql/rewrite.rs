@@ -249,14 +249,6 @@ fn function(expr: &mut Expr) -> Result<()> {
             }
             ints(&mut list.args);
         }
-        // How many values are told apart needs no more than their texts.
-        "approx_count_distinct" => {
-            list.args.truncate(1);
-            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice() {
-                let placeholder = Expr::Value(Value::Null.into());
-                *value = cast("cast", std::mem::replace(value, placeholder), "STRING");
-            }
-        }
         // A length of -1 is that of the replacement.
         "overlay" if list.args.get(3).is_some_and(|length| length.to_string() == "-1") => {
             list.args.truncate(3);
