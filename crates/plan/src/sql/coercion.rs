@@ -62,10 +62,11 @@ pub(crate) fn with_typed_branches(expr: Expr, schema: &DFSchema) -> PlanResult<E
     .data()
 }
 
-/// Two sides of a union, each column of the type that both have room in.
+/// Two sides of a union, each column of the type that both have room in. Columns without such a type
+/// stay as they are: the analysis of the union refuses them.
 ///
 /// # Errors
-/// Invalid, when a column of one side has no type in common with that of the other.
+/// Internal only.
 pub fn alike(left: LogicalPlan, right: LogicalPlan) -> Result<(LogicalPlan, LogicalPlan)> {
     let types = |plan: &LogicalPlan| -> Vec<_> {
         plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
