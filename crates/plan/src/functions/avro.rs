@@ -87,7 +87,7 @@ impl ScalarUDFImpl for FromAvro {
         let scalar = |place: usize| arguments.scalar_arguments.get(place).copied().flatten();
         let options = Options::of(scalar(2))?;
         let reader = read::Reader::new(literal(scalar(1))?, &options)?;
-        Ok(Arc::new(Field::new(self.name(), reader.gives.clone(), true)))
+        Ok(Arc::new(Field::new(self.name(), reader.gives()?, true)))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -95,7 +95,8 @@ impl ScalarUDFImpl for FromAvro {
         let reader = read::Reader::new(literal(scalar(&arguments, 1))?, &options)?;
         let (data, one) = first(&arguments)?;
         let data = arrow::compute::cast(&data, &DataType::Binary)?;
-        as_given(reader.read(data.as_binary::<i32>())?, one)
+        let gives = arguments.return_field.data_type();
+        as_given(reader.read(data.as_binary::<i32>(), gives)?, one)
     }
 }
 

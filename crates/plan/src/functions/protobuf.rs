@@ -14,8 +14,9 @@ use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 use prost_reflect::MessageDescriptor;
@@ -110,6 +111,16 @@ impl ScalarUDFImpl for FromProtobuf {
         Ok(Arc::new(Field::new(self.name(), DataType::Struct(fields), true)))
     }
 
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(match descriptor::with_bytes(&args)? {
+            Some(args) => {
+                let own = FromProtobuf { signature: self.signature.clone() };
+                ExprSimplifyResult::Simplified(ScalarUDF::new_from_impl(own).call(args))
+            }
+            None => ExprSimplifyResult::Original(args),
+        })
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let options = Options::of(scalar(&arguments, 3))?;
         let message = message(scalar(&arguments, 1), scalar(&arguments, 2))?;
@@ -144,6 +155,16 @@ impl ScalarUDFImpl for ToProtobuf {
         let value = arguments.arg_fields.first().ok_or_else(|| plan_error("no value"))?;
         write::check(value.data_type(), &message)?;
         Ok(Arc::new(Field::new(self.name(), DataType::Binary, true)))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(match descriptor::with_bytes(&args)? {
+            Some(args) => {
+                let own = ToProtobuf { signature: self.signature.clone() };
+                ExprSimplifyResult::Simplified(ScalarUDF::new_from_impl(own).call(args))
+            }
+            None => ExprSimplifyResult::Original(args),
+        })
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

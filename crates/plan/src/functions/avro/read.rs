@@ -20,8 +20,6 @@ pub(super) struct Reader {
     writer: String,
     reader: Option<String>,
     options: Options,
-    /// The type of the values.
-    pub(super) gives: DataType,
 }
 
 /// Why a row cannot be read.
@@ -29,24 +27,23 @@ struct Damaged(String);
 
 impl Reader {
     /// # Errors
-    /// Plan, when the schema cannot be read, or holds what has no type here.
+    /// Plan, when a schema is no JSON.
     pub(super) fn new(schema: &str, options: &Options) -> Result<Self> {
         let writer = wrapped(&checked(schema)?);
         let reader = options
             .reader
             .as_deref()
             .map(|text| Ok::<_, DataFusionError>(wrapped(&checked(text)?)));
-        let mut own = Reader {
-            writer,
-            reader: reader.transpose()?,
-            options: options.clone(),
-            gives: DataType::Null,
-        };
-        let decoder = own.decoder(1)?;
-        let schema = decoder.schema();
-        let value = schema.field_with_name(VALUE)?;
-        own.gives = shown(value.data_type())?;
-        Ok(own)
+        Ok(Reader { writer, reader: reader.transpose()?, options: options.clone() })
+    }
+
+    /// The type of the values.
+    ///
+    /// # Errors
+    /// Plan, when the schema cannot be read, or holds what has no type here.
+    pub(super) fn gives(&self) -> Result<DataType> {
+        let decoder = self.decoder(1)?;
+        shown(decoder.schema().field_with_name(VALUE)?.data_type())
     }
 
     fn decoder(&self, rows: usize) -> Result<Decoder> {
@@ -64,18 +61,18 @@ impl Reader {
         builder.build_decoder().map_err(|error| wrong(&error))
     }
 
-    /// A value for each row; NULL where there is no data.
+    /// A value of the planned type for each row; NULL where there is no data.
     ///
     /// # Errors
     /// Execution, with the first row that cannot be read, where that is an error.
-    pub(super) fn read(&self, data: &BinaryArray) -> Result<ArrayRef> {
+    pub(super) fn read(&self, data: &BinaryArray, gives: &DataType) -> Result<ArrayRef> {
         let there: Vec<usize> = (0..data.len()).filter(|row| data.is_valid(*row)).collect();
         if there.is_empty() {
-            return Ok(new_null_array(&self.gives, data.len()));
+            return Ok(new_null_array(gives, data.len()));
         }
         let (values, places) = match self.together(data, &there)? {
             Some(values) => (values, (0..there.len()).map(Some).collect()),
-            None => self.one_by_one(data, &there)?,
+            None => self.one_by_one(data, &there, gives)?,
         };
         let mut rows: Vec<Option<u32>> = vec![None; data.len()];
         for (row, place) in there.iter().zip(places) {
@@ -84,7 +81,7 @@ impl Reader {
             }
         }
         let values = take(&values, &UInt32Array::from(rows), None)?;
-        Ok(if values.data_type() == &self.gives { values } else { cast(&values, &self.gives)? })
+        Ok(if values.data_type() == gives { values } else { cast(&values, gives)? })
     }
 
     /// All rows with one decoder; `None` when one of them cannot be read.
@@ -105,6 +102,7 @@ impl Reader {
         &self,
         data: &BinaryArray,
         rows: &[usize],
+        gives: &DataType,
     ) -> Result<(ArrayRef, Vec<Option<usize>>)> {
         let (mut values, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
@@ -133,7 +131,7 @@ impl Reader {
             }
         }
         if values.is_empty() {
-            return Ok((new_null_array(&self.gives, 0), places));
+            return Ok((new_null_array(gives, 0), places));
         }
         let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
         Ok((concat(&values)?, places))

@@ -5,6 +5,7 @@ use crate::schema::timestamp;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use std::sync::Arc;
 
@@ -57,6 +58,22 @@ pub(super) fn message(name: &str, descriptors: &ScalarValue) -> Result<MessageDe
             )))
         }
     }
+}
+
+/// The arguments with the bytes of the descriptor file in place of its path, so that it is read when
+/// the query is planned, and no other one meets the plan later. `None` where that is done.
+pub(super) fn with_bytes(arguments: &[Expr]) -> Result<Option<Vec<Expr>>> {
+    let path = match arguments.get(2) {
+        Some(Expr::Literal(path, _)) => path.try_as_str().flatten(),
+        _ => None,
+    };
+    let Some(path) = path else { return Ok(None) };
+    let bytes = Expr::Literal(ScalarValue::Binary(Some(file(path)?)), None);
+    let mut arguments = arguments.to_vec();
+    if let Some(place) = arguments.get_mut(2) {
+        *place = bytes;
+    }
+    Ok(Some(arguments))
 }
 
 fn file(path: &str) -> Result<Vec<u8>> {

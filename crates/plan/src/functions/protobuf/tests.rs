@@ -24,7 +24,7 @@ fn field(number: i32, name: &str, kind: Type, of: &str, label: Label) -> FieldDe
 /// `message Order { int32 id = 1; string name = 2; repeated int32 amounts = 3; Kind kind = 4;
 /// map<string, int64> tags = 5; Order.Inner inner = 6; uint64 big = 7; bytes raw = 8; }` and a message
 /// that holds itself.
-fn descriptors() -> String {
+fn descriptor_bytes() -> Vec<u8> {
     use Label::{Optional, Repeated};
     let inner = DescriptorProto {
         name: Some("Inner".to_owned()),
@@ -78,8 +78,11 @@ fn descriptors() -> String {
         syntax: Some("proto3".to_owned()),
         ..Default::default()
     };
-    let bytes = FileDescriptorSet { file: vec![file] }.encode_to_vec();
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    FileDescriptorSet { file: vec![file] }.encode_to_vec()
+}
+
+fn descriptors() -> String {
+    let digits: String = descriptor_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("X'{digits}'")
 }
 
@@ -126,6 +129,24 @@ async fn a_message_reads_as_a_row_and_fields_that_are_not_set_are_null() {
 | 0  |      | 0    |       |
 +----+------+------+-------+";
     assert_eq!(shown(&text).await, expected);
+}
+
+#[tokio::test]
+async fn a_descriptor_file_is_read_when_the_query_is_planned_and_not_again() {
+    let path = std::env::temp_dir().join(format!("onefold-descriptors-{}", std::process::id()));
+    std::fs::write(&path, descriptor_bytes()).unwrap();
+    let context = SessionContext::new();
+    crate::functions::register(&context).unwrap();
+    let text = format!(
+        "SELECT p.id FROM (SELECT from_protobuf(d, 'Order', '{}') AS p FROM \
+         (VALUES (X'089601'), (X'0801')) AS t(d))",
+        path.display()
+    );
+    let plan = crate::sql::query(&context, &text).await.unwrap();
+    let plan = context.state().create_physical_plan(&plan).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let rows = datafusion::physical_plan::collect(plan, context.task_ctx()).await.unwrap();
+    assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
 }
 
 #[tokio::test]
