@@ -13,12 +13,14 @@ mod clock;
 pub mod conformance;
 mod fitted;
 pub mod options;
+mod schema_registry;
 mod sink;
 mod source;
 
 pub use clock::Clock;
 pub use fitted::fitted;
 pub use options::{OptionKind, OptionSpec, Options};
+pub use schema_registry::{RegisteredSchema, SchemaContent, SchemaRegistry, Settings};
 pub use sink::{
     Attempt, Fence, LostMark, OutputMode, Rebuilt, RowStream, Sink, SinkContext, SinkDefinition,
     SinkRequest, SinkSpec, StagedOutput,

@@ -11,6 +11,7 @@ pub mod kafka;
 pub mod memory;
 pub mod noop;
 pub mod rate;
+pub mod schema_registry;
 pub mod socket;
 mod stored_lines;
 

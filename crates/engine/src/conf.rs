@@ -143,6 +143,26 @@ pub static SETTINGS: &[OptionSpec] = &[
     )
     .default("false"),
     OptionSpec::new(
+        "onefold.schemaRegistry.url",
+        OptionKind::Text,
+        "address of the schema registry that from_avro, from_protobuf and their counterparts ask",
+    ),
+    OptionSpec::new(
+        "onefold.schemaRegistry.basic.auth.user.info",
+        OptionKind::Secret,
+        "USER:PASSWORD (or key and secret) for that registry, and no other one",
+    ),
+    OptionSpec::new(
+        "onefold.schemaRegistry.bearer.auth.token",
+        OptionKind::Secret,
+        "token for that registry, in place of a password",
+    ),
+    OptionSpec::new(
+        "onefold.schemaRegistry.ssl.truststore.certificates",
+        OptionKind::Text,
+        "certificates in PEM that vouch for that registry, beside those of the machine",
+    ),
+    OptionSpec::new(
         TIME_ZONE,
         OptionKind::Text,
         "zone in which dates and times without one are read, computed and shown",

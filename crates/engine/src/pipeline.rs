@@ -292,7 +292,7 @@ fn plan_one(
     resolver: Resolver,
 ) -> Result<Attempt> {
     let settings = pipeline.settings(&table);
-    let (context, pipeline) = (session.context().clone(), Arc::clone(pipeline));
+    let (context, pipeline) = (session.context_with(&settings)?, Arc::clone(pipeline));
     session.inner.tasks.wait(async move {
         let plan = plan_table(&context, &pipeline, &table, &resolver).await;
         let Resolver { missing, reads, .. } = resolver;

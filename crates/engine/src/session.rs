@@ -17,11 +17,15 @@ use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
-use onefold_connector::{SinkSpec, SourceSpec};
+use onefold_connector::{SchemaRegistry, Settings, SinkSpec, SourceSpec};
 use onefold_state::{MEMORY_LIMIT_OPTION, MemoryBudget};
 use onefold_types::{Error, Result};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+/// What settings of the registry of schemas begin with, in lower case.
+const REGISTRY_SETTINGS: &str = "onefold.schemaregistry.";
 
 /// The sources and sinks that a session knows by name.
 #[derive(Clone, Copy)]
@@ -30,6 +34,8 @@ pub struct Connectors {
     pub sources: &'static [&'static SourceSpec],
     /// Sinks, by name in `format("…")`.
     pub sinks: &'static [&'static SinkSpec],
+    /// Makes what asks registries of schemas, for functions that take theirs from one.
+    pub registry: Option<fn(Settings) -> Arc<dyn SchemaRegistry>>,
 }
 
 /// Settings, tables and queries, as Spark's `SparkSession`. Cheap to clone; all clones are one
@@ -110,6 +116,11 @@ impl SessionBuilder {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let context = context(self.threads.unwrap_or(processors))?;
         conf.attach(&context);
+        if let Some(make) = self.connectors.registry {
+            let conf = conf.clone();
+            let registry = make(Arc::new(move |name| conf.get(name)));
+            onefold_plan::functions::use_registry(&context, registry)?;
+        }
         let state_budget = state_budget(&conf)?;
         let tasks = Tasks::new(self.threads.unwrap_or(processors))?;
         let inner = Arc::new(SessionInner {
@@ -267,6 +278,24 @@ impl Session {
     #[must_use]
     pub fn context(&self) -> &SessionContext {
         &self.inner.context
+    }
+
+    /// The planner's context for what is planned under settings of its own: its functions ask the
+    /// registry of schemas that these name.
+    pub(crate) fn context_with(&self, own: &BTreeMap<String, String>) -> Result<SessionContext> {
+        let context = self.inner.context.clone();
+        let named = own.keys().any(|name| name.to_lowercase().starts_with(REGISTRY_SETTINGS));
+        let Some(make) = self.inner.connectors.registry.filter(|_| named) else {
+            return Ok(context);
+        };
+        let context = SessionContext::new_with_state(context.state());
+        let (own, conf) = (own.clone(), self.inner.conf.clone());
+        let setting = move |name: &str| {
+            let given = own.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            given.map(|(_, value)| value.clone()).or_else(|| conf.get(name))
+        };
+        onefold_plan::functions::use_registry(&context, make(Arc::new(setting)))?;
+        Ok(context)
     }
 
     /// Stops all queries, each cleanly.

@@ -12,8 +12,11 @@ pub use onefold_engine::*;
 pub use onefold_types as types;
 
 /// The bundled sources and sinks.
-pub static CONNECTORS: Connectors =
-    Connectors { sources: onefold_connectors::SOURCES, sinks: onefold_connectors::SINKS };
+pub static CONNECTORS: Connectors = Connectors {
+    sources: onefold_connectors::SOURCES,
+    sinks: onefold_connectors::SINKS,
+    registry: Some(onefold_connectors::schema_registry::open),
+};
 
 /// Starts to make a session with the bundled sources and sinks.
 #[must_use]

@@ -41,6 +41,7 @@ mod pattern;
 mod patterns;
 mod protobuf;
 mod raising;
+pub(crate) mod registry;
 mod sequence;
 mod simple;
 mod strings;
@@ -50,6 +51,8 @@ mod typed;
 pub(crate) mod window;
 pub(crate) mod zone;
 pub(crate) mod zoned_times;
+
+pub use registry::use_registry;
 
 use crate::failure;
 use crate::meaning::SparkMeaning;
@@ -83,6 +86,8 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }
+    // Not among our own above: a session may have one that asks a registry.
+    state.register_udf(Arc::new(avro::from_avro(None))).map_err(failure::planning)?;
     for function in collected::functions() {
         state.register_udaf(function).map_err(failure::planning)?;
     }

@@ -18,6 +18,7 @@ pub(crate) mod generate;
 mod literals;
 mod naming;
 mod project;
+mod registered;
 mod resolve;
 mod rewrite;
 mod scope;
@@ -154,9 +155,10 @@ pub fn column(schema: &DFSchema, name: &str) -> Result<Expr> {
 fn lower(
     state: &SessionState,
     schema: &DFSchema,
-    ast: ast::Expr,
+    mut ast: ast::Expr,
     name: Option<String>,
 ) -> Result<Expr> {
+    registered::pin(state, &mut ast)?;
     let tables = Tables::default();
     let catalog = catalog::Catalog::new(state, &tables);
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
@@ -189,6 +191,7 @@ pub(crate) fn plan(
     mut query: Box<ast::Query>,
 ) -> Result<LogicalPlan> {
     resolve::query(&mut query, tables)?;
+    registered::pin(state, &mut query)?;
     let catalog = catalog::Catalog::new(state, tables);
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let plan =

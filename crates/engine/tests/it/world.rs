@@ -276,6 +276,9 @@ pub struct Numbers {
     pub released: Mutex<Vec<usize>>,
     /// When set, rows come only after permits: a batch can be held while it runs.
     pub gate: Option<Arc<tokio::sync::Semaphore>>,
+    /// Whether who waits is told of rows by `arrival`.
+    pub notices: AtomicBool,
+    pub arrival: tokio::sync::Notify,
     pinned: Mutex<Option<usize>>,
 }
 
@@ -357,6 +360,14 @@ impl Source for Numbers {
             gate.acquire().await.unwrap().forget();
         }
         Ok(plan.unwrap())
+    }
+
+    fn notices_arrivals(&self) -> bool {
+        self.notices.load(Ordering::SeqCst)
+    }
+
+    async fn arrival(&self) {
+        self.arrival.notified().await;
     }
 
     async fn release(&self, range: &OffsetRange) -> Result<()> {
@@ -601,7 +612,7 @@ impl Host {
 
     fn of(timer: Arc<ManualTimer>, places: Places, process: Process) -> Self {
         let known = Arc::clone(&places);
-        let session = Session::builder(Connectors { sources: &[], sinks: &[] })
+        let session = Session::builder(Connectors { sources: &[], sinks: &[], registry: None })
             .timer(Arc::<ManualTimer>::clone(&timer))
             .threads(2)
             .process(process.clone())
@@ -658,6 +669,8 @@ impl Host {
                 splits: Mutex::default(),
                 released: Mutex::default(),
                 gate,
+                notices: AtomicBool::new(false),
+                arrival: tokio::sync::Notify::new(),
                 pinned: Mutex::default(),
             }),
             sink: Shelves {
@@ -690,6 +703,8 @@ impl World {
             splits: Mutex::default(),
             released: Mutex::default(),
             gate: None,
+            notices: AtomicBool::new(false),
+            arrival: tokio::sync::Notify::new(),
             pinned: Mutex::default(),
         })
     }

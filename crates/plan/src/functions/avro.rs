@@ -2,13 +2,17 @@
 //!
 //! `from_avro(data, schema[, options])` and `to_avro(value[, schema])` are Spark's. Beyond it, the option
 //! `wireFormat => 'confluent'` reads data behind the five bytes that name a schema in a registry, and
-//! `to_avro` writes them where a third argument gives the schema's id.
+//! `to_avro` writes them where a third argument gives the schema's id. With `schema.registry.subject` the
+//! schema is a registry's: the planner puts it where one is given otherwise, and data that was written with
+//! another one is read by that, found by its id.
 
 mod read;
+mod registered;
 mod schema;
 mod write;
 
 use super::encoded::{as_given, first, options_of, plan_error, scalar};
+use super::registry::{self, Handle};
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -20,14 +24,17 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let counts = |least: usize, most: usize| {
-        let counts = (least..=most).map(TypeSignature::Any).collect();
-        Signature::one_of(counts, Volatility::Immutable)
-    };
-    vec![
-        ScalarUDF::new_from_impl(FromAvro { signature: counts(2, 3) }),
-        ScalarUDF::new_from_impl(ToAvro { signature: counts(1, 4) }),
-    ]
+    vec![ScalarUDF::new_from_impl(ToAvro { signature: counts(1, 4) })]
+}
+
+/// `from_avro`, which may ask a registry.
+pub(super) fn from_avro(registry: Option<Handle>) -> ScalarUDF {
+    ScalarUDF::new_from_impl(FromAvro { signature: counts(2, 3), registry })
+}
+
+fn counts(least: usize, most: usize) -> Signature {
+    let counts = (least..=most).map(TypeSignature::Any).collect();
+    Signature::one_of(counts, Volatility::Immutable)
 }
 
 /// What the third argument of `from_avro` says.
@@ -39,6 +46,10 @@ struct Options {
     reader: Option<String>,
     /// The data stands behind the id of its schema.
     confluent: bool,
+    /// That schema is found by its id; the one given is the one that values are to have.
+    registered: bool,
+    /// Where the registry is, if not where the session says.
+    address: Option<String>,
 }
 
 impl Options {
@@ -53,13 +64,25 @@ impl Options {
                 ("avroschema", _) => options.reader = Some(value.clone()),
                 ("wireformat", "CONFLUENT") => options.confluent = true,
                 ("wireformat", "NONE") => options.confluent = false,
+                (registry::FOUND, _) => options.registered = true,
+                (registry::ADDRESS, _) => options.address = Some(value.clone()),
+                (registry::SUBJECT, _) => {}
+                (name, _) if name.starts_with("confluent.schema.registry.") => {
+                    return Err(plan_error(registry::NO_SECRETS));
+                }
                 _ => {
                     return Err(plan_error(format!(
                         "from_avro has no option {name} => {value}; there are mode (PERMISSIVE, \
-                         FAILFAST), avroSchema, and wireFormat (none, confluent)"
+                         FAILFAST), avroSchema, wireFormat (none, confluent), and {} and {} for a \
+                         schema registry",
+                        registry::SUBJECT,
+                        registry::ADDRESS
                     )));
                 }
             }
+        }
+        if options.registered {
+            options.confluent = true;
         }
         Ok(options)
     }
@@ -68,6 +91,7 @@ impl Options {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FromAvro {
     signature: Signature,
+    registry: Option<Handle>,
 }
 
 impl ScalarUDFImpl for FromAvro {
@@ -95,8 +119,18 @@ impl ScalarUDFImpl for FromAvro {
         let reader = read::Reader::new(literal(scalar(&arguments, 1))?, &options)?;
         let (data, one) = first(&arguments)?;
         let data = arrow::compute::cast(&data, &DataType::Binary)?;
-        let gives = arguments.return_field.data_type();
-        as_given(reader.read(data.as_binary::<i32>(), gives)?, one)
+        let (data, gives) = (data.as_binary::<i32>(), arguments.return_field.data_type());
+        let values = match options.registered {
+            false => reader.read(data, gives)?,
+            true => {
+                let registry = self
+                    .registry
+                    .as_ref()
+                    .ok_or_else(|| plan_error("this session cannot ask registries of schemas"))?;
+                registered::read(data, gives, literal(scalar(&arguments, 1))?, &options, registry)?
+            }
+        };
+        as_given(values, one)
     }
 }
 

@@ -23,6 +23,14 @@ pub(super) fn unframed(data: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// The id of the schema that data stands behind.
+pub(super) fn schema_id(data: &[u8]) -> Option<u32> {
+    match data.split_first_chunk::<CONFLUENT_BYTES>() {
+        Some(([CONFLUENT, id @ ..], _)) => Some(u32::from_be_bytes(*id)),
+        _ => None,
+    }
+}
+
 /// The options of a function by their names, from the JSON that the planner makes of a literal map.
 pub(super) fn options_of(
     function: &str,

@@ -1,5 +1,6 @@
 //! `get_json_object`, `to_json`, `from_json`, and their like for CSV.
 
+mod flat;
 mod from;
 mod read;
 mod write;

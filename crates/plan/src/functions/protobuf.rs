@@ -10,6 +10,7 @@ mod read;
 mod write;
 
 use super::encoded::{as_given, first, options_of, plan_error, scalar};
+use super::registry;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -44,14 +45,16 @@ struct Options {
     emit_default: bool,
     /// The data stands behind the id of its schema.
     confluent: bool,
+    /// That id, where a registry told it: data that is written names it.
+    id: Option<u32>,
 }
 
 impl Options {
     /// # Errors
     /// Plan, when an option is not there, or has another value than it takes.
-    fn of(map: Option<&ScalarValue>) -> Result<Options> {
+    fn of(function: &str, map: Option<&ScalarValue>) -> Result<Options> {
         let mut options = Options::default();
-        for (name, value) in &options_of("from_protobuf", map)? {
+        for (name, value) in &options_of(function, map)? {
             let flag = value.eq_ignore_ascii_case("true");
             match (name.to_lowercase().as_str(), value.to_uppercase().as_str()) {
                 ("mode", "PERMISSIVE") => options.permissive = true,
@@ -60,11 +63,18 @@ impl Options {
                 ("emit.default.values", "TRUE" | "FALSE") => options.emit_default = flag,
                 ("wireformat", "CONFLUENT") => options.confluent = true,
                 ("wireformat", "NONE") => options.confluent = false,
+                (registry::FOUND, id) => options.id = id.parse().ok(),
+                (registry::ADDRESS | registry::SUBJECT, _) => {}
+                (name, _) if name.starts_with("confluent.schema.registry.") => {
+                    return Err(plan_error(registry::NO_SECRETS));
+                }
                 _ => {
                     return Err(plan_error(format!(
-                        "from_protobuf has no option {name} => {value}; there are mode \
-                         (PERMISSIVE, FAILFAST), enums.as.ints and emit.default.values (true, \
-                         false), and wireFormat (none, confluent)"
+                        "{function} has no option {name} => {value}; there are mode (PERMISSIVE, \
+                         FAILFAST), enums.as.ints and emit.default.values (true, false), wireFormat \
+                         (none, confluent), and {} and {} for a schema registry",
+                        registry::SUBJECT,
+                        registry::ADDRESS
                     )));
                 }
             }
@@ -105,7 +115,7 @@ impl ScalarUDFImpl for FromProtobuf {
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
         let scalar = |place: usize| arguments.scalar_arguments.get(place).copied().flatten();
-        let options = Options::of(scalar(3))?;
+        let options = Options::of("from_protobuf", scalar(3))?;
         let message = message(scalar(1), scalar(2))?;
         let fields = descriptor::fields(&message, options.enums_as_ints)?;
         Ok(Arc::new(Field::new(self.name(), DataType::Struct(fields), true)))
@@ -122,7 +132,7 @@ impl ScalarUDFImpl for FromProtobuf {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let options = Options::of(scalar(&arguments, 3))?;
+        let options = Options::of("from_protobuf", scalar(&arguments, 3))?;
         let message = message(scalar(&arguments, 1), scalar(&arguments, 2))?;
         let (data, one) = first(&arguments)?;
         let data = arrow::compute::cast(&data, &DataType::Binary)?;
@@ -153,6 +163,7 @@ impl ScalarUDFImpl for ToProtobuf {
         let scalar = |place: usize| arguments.scalar_arguments.get(place).copied().flatten();
         let message = message(scalar(1), scalar(2))?;
         let value = arguments.arg_fields.first().ok_or_else(|| plan_error("no value"))?;
+        Options::of("to_protobuf", scalar(3))?;
         write::check(value.data_type(), &message)?;
         Ok(Arc::new(Field::new(self.name(), DataType::Binary, true)))
     }
@@ -169,8 +180,9 @@ impl ScalarUDFImpl for ToProtobuf {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let message = message(scalar(&arguments, 1), scalar(&arguments, 2))?;
+        let id = Options::of("to_protobuf", scalar(&arguments, 3))?.id;
         let (values, one) = first(&arguments)?;
-        as_given(write::write(&values, &message)?, one)
+        as_given(write::write(&values, &message, id)?, one)
     }
 }
 

@@ -228,6 +228,7 @@ fn function(expr: &mut Expr) -> Result<()> {
         }
         // A struct that is made here is never NULL, and Avro writes what may be NULL otherwise.
         "to_avro" => {
+            options_as_text(&mut list.args);
             let made = list.args.first().and_then(plain);
             if let Some(Expr::Function(made)) = made
                 && made.name.to_string() == "named_struct"
@@ -242,11 +243,8 @@ fn function(expr: &mut Expr) -> Result<()> {
             ints(&mut list.args);
         }
         // What a schema is read with must be known when the query is planned.
-        "from_avro" | "from_protobuf" => {
-            if let Some(options) = list.args.iter_mut().skip(2).find_map(|it| literal_map(it)) {
-                let (place, text) = options;
-                *place = Expr::Value(Value::SingleQuotedString(text).into());
-            }
+        "from_avro" | "from_protobuf" | "to_protobuf" => {
+            options_as_text(&mut list.args);
             ints(&mut list.args);
         }
         // A length of -1 is that of the replacement.
@@ -281,6 +279,13 @@ fn function(expr: &mut Expr) -> Result<()> {
         _ => ints(&mut list.args),
     }
     Ok(())
+}
+
+/// The map of options of a function on data in a binary form as JSON.
+fn options_as_text(arguments: &mut [FunctionArg]) {
+    if let Some((place, text)) = arguments.iter_mut().skip(2).find_map(|it| literal_map(it)) {
+        *place = Expr::Value(Value::SingleQuotedString(text).into());
+    }
 }
 
 /// An argument that is a map of literal texts, and the map as JSON.

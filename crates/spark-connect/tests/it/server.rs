@@ -69,7 +69,9 @@ impl Server {
         config.limits = limits;
         config.python = false;
         let factory = Arc::new(|| {
-            Session::builder(Connectors { sources: &[], sinks: &[] }).threads(1).build()
+            Session::builder(Connectors { sources: &[], sinks: &[], registry: None })
+                .threads(1)
+                .build()
         });
         let served = runtime.spawn(async move {
             let ready = |address| {

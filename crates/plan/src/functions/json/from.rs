@@ -1,5 +1,6 @@
 //! `from_json(text, schema[, options])` and `from_csv`.
 
+use super::flat;
 use super::read::Reading;
 use crate::functions::cast::cast_array;
 use crate::functions::csv;
@@ -136,6 +137,22 @@ pub(super) fn read(
     options: &Options,
     zone: &Zone,
 ) -> Result<ArrayRef> {
+    if let DataType::Struct(fields) = to {
+        let general = |texts: &StringArray| read_any(texts, to, options, zone);
+        if let Some(rows) = flat::read(texts, fields, options, general)? {
+            return Ok(rows);
+        }
+    }
+    read_any(texts, to, options, zone)
+}
+
+/// As [`read`], whatever the texts and the type hold.
+fn read_any(
+    texts: &StringArray,
+    to: &DataType,
+    options: &Options,
+    zone: &Zone,
+) -> Result<ArrayRef> {
     let mut bad = vec![false; texts.len()];
     let mut there = Vec::with_capacity(texts.len());
     let mut values = Vec::with_capacity(texts.len());
@@ -191,10 +208,56 @@ fn rooted(value: Value, to: &DataType) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, read, wanted};
+    use super::{Options, read, read_any, wanted};
     use crate::functions::zone::Zone;
     use arrow::array::{Array, AsArray, StringArray};
     use arrow::datatypes::Int32Type;
+    use proptest::prelude::*;
+
+    /// Texts that are JSON, or nearly.
+    fn text() -> impl Strategy<Value = Option<String>> {
+        let value = prop_oneof![
+            Just("null".to_owned()),
+            any::<bool>().prop_map(|it| it.to_string()),
+            any::<i64>().prop_map(|it| it.to_string()),
+            (-200_i64..200).prop_map(|it| it.to_string()),
+            Just("18446744073709551615".to_owned()),
+            any::<f64>().prop_map(|it| serde_json::json!(it).to_string()),
+            Just("1e5".to_owned()),
+            ".{0,6}".prop_map(|it| serde_json::json!(it).to_string()),
+            Just("\"\\u00e9\\n\"".to_owned()),
+            Just("[1]".to_owned()),
+            Just("{\"a\":1}".to_owned()),
+            Just("x".to_owned()),
+        ];
+        let name = prop_oneof!["[abcdef]", Just("_corrupt_record".to_owned()), ".{0,3}"];
+        let pair =
+            (name, value).prop_map(|(name, value)| format!("{}:{value}", serde_json::json!(name)));
+        let object = proptest::collection::vec(pair, 0..7)
+            .prop_map(|pairs| format!("{{{}}}", pairs.join(",")));
+        prop_oneof![
+            1 => Just(None),
+            1 => ".{0,4}".prop_map(Some),
+            1 => object.clone().prop_map(|it| Some(it + ",")),
+            1 => object.clone().prop_map(|it| Some(format!("[{it}]"))),
+            8 => object.prop_map(Some),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn plain_objects_are_read_as_in_the_general_way(
+            texts in proptest::collection::vec(text(), 0..12)
+        ) {
+            let texts = StringArray::from(texts);
+            let to = "a TINYINT, b STRING, c BIGINT, d DOUBLE, e BOOLEAN, f FLOAT, _corrupt_record STRING";
+            let to = wanted(to).unwrap();
+            let (options, zone) = (Options::of(None).unwrap(), Zone::utc());
+            let quick = read(&texts, &to, &options, &zone).unwrap();
+            let general = read_any(&texts, &to, &options, &zone).unwrap();
+            prop_assert_eq!(&quick, &general);
+        }
+    }
 
     #[test]
     fn what_does_not_fit_is_null_and_the_rest_of_the_record_stays() {

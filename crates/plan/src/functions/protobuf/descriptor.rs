@@ -31,7 +31,7 @@ pub(super) fn message(name: &str, descriptors: &ScalarValue) -> Result<MessageDe
             }
         },
     };
-    let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| {
+    let pool = decoded(&bytes).map_err(|error| {
         plan_error(format!(
             "[PROTOBUF_DESCRIPTOR_FILE_NOT_FOUND] the descriptor set cannot be read ({error}); make \
              it with protoc --include_imports --descriptor_set_out"
@@ -58,6 +58,14 @@ pub(super) fn message(name: &str, descriptors: &ScalarValue) -> Result<MessageDe
             )))
         }
     }
+}
+
+/// A set that leaves out what Google defines is taken as well: registries know those files by themselves.
+fn decoded(bytes: &[u8]) -> std::result::Result<DescriptorPool, prost_reflect::DescriptorError> {
+    DescriptorPool::decode(bytes).or_else(|error| {
+        let mut pool = DescriptorPool::global();
+        pool.decode_file_descriptor_set(bytes).map(|()| pool).map_err(|_| error)
+    })
 }
 
 /// The arguments with the bytes of the descriptor file in place of its path, so that it is read when

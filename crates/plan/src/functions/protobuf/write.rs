@@ -1,7 +1,7 @@
 //! Rows to messages.
 
 use super::descriptor::{TIMESTAMP, fields};
-use crate::functions::encoded::plan_error;
+use crate::functions::encoded::{CONFLUENT, plan_error};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -49,11 +49,16 @@ pub(super) fn check(data_type: &DataType, message: &MessageDescriptor) -> Result
     wanted(given, message).map(|_| ())
 }
 
-/// The bytes of each row as a message; NULL for NULL.
+/// The bytes of each row as a message, behind the id of its schema if there is one; NULL for NULL.
 ///
 /// # Errors
 /// Execution, when a value does not fit its field.
-pub(super) fn write(values: &ArrayRef, message: &MessageDescriptor) -> Result<ArrayRef> {
+pub(super) fn write(
+    values: &ArrayRef,
+    message: &MessageDescriptor,
+    id: Option<u32>,
+) -> Result<ArrayRef> {
+    let head = id.map(|id| head(id, message)).unwrap_or_default();
     let rows = values.as_struct_opt().ok_or_else(|| plan_error("to_protobuf takes a struct"))?;
     let fields = wanted(rows.fields(), message)?;
     let columns = rows.columns().iter().zip(&fields);
@@ -64,11 +69,38 @@ pub(super) fn write(values: &ArrayRef, message: &MessageDescriptor) -> Result<Ar
     let mut bytes = BinaryBuilder::new();
     for row in 0..fitted.len() {
         match fitted.is_valid(row) {
-            true => bytes.append_value(one(&fitted, row, message)?.encode_to_vec()),
+            true => {
+                let mut framed = head.clone();
+                framed.extend(one(&fitted, row, message)?.encode_to_vec());
+                bytes.append_value(framed);
+            }
             false => bytes.append_null(),
         }
     }
     Ok(Arc::new(bytes.finish()))
+}
+
+/// What stands before a message that names its schema: the id, and the place of the message in the
+/// schema's file, each number in zigzag form. The first message's place is a single 0.
+fn head(id: u32, message: &MessageDescriptor) -> Vec<u8> {
+    let mut head = vec![CONFLUENT];
+    head.extend_from_slice(&id.to_be_bytes());
+    // A path is pairs of the number of a field and a place in it.
+    let places: Vec<i32> = message.path().iter().skip(1).step_by(2).copied().collect();
+    if places == [0] {
+        head.push(0);
+        return head;
+    }
+    let count = i32::try_from(places.len()).unwrap_or(i32::MAX);
+    for number in std::iter::once(count).chain(places) {
+        let mut rest = number.cast_unsigned() << 1;
+        while rest >= 0x80 {
+            head.push((rest & 0x7f) as u8 | 0x80);
+            rest >>= 7;
+        }
+        head.push(rest as u8);
+    }
+    head
 }
 
 fn one(rows: &StructArray, row: usize, message: &MessageDescriptor) -> Result<DynamicMessage> {
