@@ -45,6 +45,10 @@ bench-state: setup ## Stateful queries, beside PySpark on the same input
 bench-connect: setup ## What programs of PySpark wait for, against onefold serve
 	cargo xtask bench connect
 
+.PHONY: bench-kafka
+bench-kafka: setup ## Kafka's source, a pipeline from Kafka to Kafka beside PySpark, and its latency
+	cargo xtask bench kafka
+
 .PHONY: setup
 setup: setup-build ## Installs all that building and testing need
 	@scripts/setup-test.sh

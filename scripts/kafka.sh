@@ -2,17 +2,20 @@
 # A real Apache Kafka on loopback, for tests.
 #
 #   kafka.sh jars                                prints the folder of its jars; fetches them once
+#   kafka.sh spark-jars                          the same of those that let Spark speak with Kafka
 #   kafka.sh serve FOLDER [NODES] [NAME=VALUE…]  runs a cluster until its standard input ends
 #   kafka.sh start FOLDER [NODES] [NAME=VALUE…]  the same in the background
 #   kafka.sh stop FOLDER                         ends what `start` began
 #
 # A cluster lives in FOLDER: each node is broker and controller in one process, on ports that were
 # free. Once it answers, `serve` and `start` print one line of JSON:
-#   {"bootstrap":"127.0.0.1:40001","behind":"","pids":[4242]}
+#   {"bootstrap":"127.0.0.1:40001","behind":"","secure":"","pids":[4242]}
 # `serve` then takes commands from standard input, one a line, and answers each with a line:
 #   kill N    SIGKILL           stop N    SIGTERM, waits for the end
 #   start N   on the same ports and logs: prints the pid once it answers
 # NAME=VALUE are settings of the broker that replace those below.
+# With KAFKA_SECURE=USER:PASSWORD nodes have a second port each, named in "secure", for clients that
+# encrypt (TLS, with the certificate in FOLDER/ca.pem) and log in (PLAIN or SCRAM-SHA-512).
 # With KAFKA_PROXY=PORT the (only) node has a second port, in "behind", for a proxy that listens on
 # PORT: who comes by that one is told to come back by the proxy.
 set -euo pipefail
@@ -25,23 +28,26 @@ PATIENCE=60
 
 say() { echo "kafka.sh: $*" >&2; }
 
+# The jars that a pom in the folder given names, in a folder of their own whose name begins as told;
+# further arguments are for Maven.
 jars() {
-    local key folder
-    key=$(cat "$here/kafka/pom.xml" "$here/kafka/jars.sha256" | sha256sum | cut -c1-12)
-    folder=$cache/kafka-$key
+    local pinned=$1 name=$2 key folder
+    shift 2
+    key=$(cat "$pinned/pom.xml" "$pinned/jars.sha256" | sha256sum | cut -c1-12)
+    folder=$cache/$name-$key
     if [ ! -e "$folder/complete" ]; then
         mkdir -p "$cache"
         (
             flock 9 # two clones may get here at once
             [ ! -e "$folder/complete" ] || exit 0
             "$here/need.sh" "maven=command -v mvn" >&2
-            say "fetching Apache Kafka into $folder"
+            say "fetching jars into $folder"
             rm -rf -- "$folder"
             mkdir -p "$folder"
-            mvn --batch-mode --quiet --strict-checksums --file "$here/kafka/pom.xml" \
+            mvn --batch-mode --quiet --strict-checksums --file "$pinned/pom.xml" \
                 org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies \
-                -DincludeScope=runtime "-DoutputDirectory=$folder" >&2
-            (cd "$folder" && sha256sum --check --quiet --strict "$here/kafka/jars.sha256") >&2
+                -DincludeScope=runtime "-DoutputDirectory=$folder" "$@" >&2
+            (cd "$folder" && sha256sum --check --quiet --strict "$pinned/jars.sha256") >&2
             touch "$folder/complete"
         ) 9>"$cache/kafka.lock"
     fi
@@ -59,19 +65,51 @@ print(*[one.getsockname()[1] for one in taken])
 PYTHON
 }
 
+# A key for all nodes, and its certificate, which vouches for itself.
+certify() {
+    rm -f -- "$1/node.p12"
+    keytool -genkeypair -alias node -keyalg EC -groupname secp256r1 -dname CN=127.0.0.1 \
+        -ext san=ip:127.0.0.1 -validity 3650 -storetype PKCS12 -keystore "$1/node.p12" \
+        -storepass in-a-test >&2
+    keytool -exportcert -rfc -alias node -keystore "$1/node.p12" -storepass in-a-test >"$1/ca.pem" \
+        2>/dev/null
+}
+
+# Gives a node a port for clients that encrypt and log in.
+secure() {
+    local folder=$1 n=$2 port=$3 file=$1/node-$2/server.properties
+    local login=org.apache.kafka.common.security
+    sed -i -e "s/^listeners=/&SECURE:\/\/127.0.0.1:$port,/" \
+        -e "s/^advertised.listeners=/&SECURE:\/\/127.0.0.1:$port,/" \
+        -e "s/^listener.security.protocol.map=/&SECURE:SASL_SSL,/" "$file"
+    cat >>"$file" <<SETTINGS
+inter.broker.listener.name=PLAINTEXT
+ssl.keystore.type=PKCS12
+ssl.keystore.location=$folder/node.p12
+ssl.keystore.password=in-a-test
+listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.secure.plain.sasl.jaas.config=$login.plain.PlainLoginModule required user_${KAFKA_SECURE%%:*}="${KAFKA_SECURE#*:}";
+listener.name.secure.scram-sha-512.sasl.jaas.config=$login.scram.ScramLoginModule required;
+SETTINGS
+    echo "$(cat "$folder/secure")${n:+,}127.0.0.1:$port" | sed 's/^,//' >"$folder/secure.new"
+    mv "$folder/secure.new" "$folder/secure"
+}
+
 # Writes the settings of each node of a new cluster.
 settle() {
     local folder=$1 nodes=$2 copies isr ports voters="" bootstrap="" n
     shift 2
+    mkdir -p "$folder"
     copies=$((nodes < 3 ? nodes : 3))
     isr=$((nodes < 3 ? 1 : 2))
-    read -ra ports <<<"$(free_ports $((2 * nodes + 1)))"
+    read -ra ports <<<"$(free_ports $((3 * nodes + 1)))"
+    : >"$folder/secure"
     for ((n = 1; n <= nodes; n++)); do
         voters+=${voters:+,}$n@127.0.0.1:${ports[nodes + n - 1]}
         bootstrap+=${bootstrap:+,}127.0.0.1:${ports[n - 1]}
     done
-    mkdir -p "$folder"
     echo "$bootstrap" >"$folder/bootstrap"
+    [ -z "${KAFKA_SECURE:-}" ] || certify "$folder"
     for ((n = 1; n <= nodes; n++)); do
         rm -rf -- "${folder:?}/node-$n"
         mkdir -p "$folder/node-$n"
@@ -117,22 +155,29 @@ SETTINGS
                 "$folder/node-$n/server.properties"
             echo "inter.broker.listener.name=PLAINTEXT" >>"$folder/node-$n/server.properties"
         fi
+        [ -z "${KAFKA_SECURE:-}" ] || secure "$folder" "$n" "${ports[2 * nodes + n]}"
         [ $# -eq 0 ] || printf '%s\n' "$@" >>"$folder/node-$n/server.properties"
     done
 }
 
-# A node lives for seconds, on few cores: the first compiler alone is soonest.
+# A node lives for seconds, on few cores: the first compiler alone is soonest. With KAFKA_LONG_LIVED
+# both are used, as anybody's broker has it.
 run_java() {
+    local speed=-XX:TieredStopAtLevel=1
+    [ -z "${KAFKA_LONG_LIVED:-}" ] || speed=-XX:+TieredCompilation
     exec env -u LD_LIBRARY_PATH java -Xms64m "-Xmx${KAFKA_HEAP:-320m}" -XX:+UseSerialGC \
-        -XX:TieredStopAtLevel=1 -Xshare:auto \
+        "$speed" -Xshare:auto \
         "-Dlog4j2.configurationFile=$here/kafka/log4j2.properties" -cp "$jars/*" "$@"
 }
 
 format() {
-    local folder=$1 nodes=$2 cluster n
+    local folder=$1 nodes=$2 cluster n users=()
+    if [ -n "${KAFKA_SECURE:-}" ]; then
+        users=(--add-scram "SCRAM-SHA-512=[name=${KAFKA_SECURE%%:*},password=${KAFKA_SECURE#*:}]")
+    fi
     cluster=$(python3 -c 'import base64, os; print(base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("="))')
     for ((n = 1; n <= nodes; n++)); do
-        (run_java kafka.tools.StorageTool format --cluster-id "${cluster/#-/A}" \
+        (run_java kafka.tools.StorageTool format --cluster-id "${cluster/#-/A}" "${users[@]}" \
             --config "$folder/node-$n/server.properties") >"$folder/node-$n/format" 2>&1 || {
             cat "$folder/node-$n/format" >&2
             return 1
@@ -181,8 +226,9 @@ bring_up() {
         for ((n = 1; n <= nodes; n++)); do answers "$folder" "$n" || up=no; done
         if [ "$up" = yes ]; then
             local pids=("$folder"/node-*/pid)
-            printf '{"bootstrap":"%s","behind":"%s","pids":[%s]}\n' \
+            printf '{"bootstrap":"%s","behind":"%s","secure":"%s","pids":[%s]}\n' \
                 "$(<"$folder/bootstrap")" "$(cat "$folder/behind" 2>/dev/null || true)" \
+                "$(<"$folder/secure")" \
                 "$(cat "${pids[@]}" | paste -sd,)"
             return 0
         fi
@@ -219,11 +265,15 @@ obey() {
 }
 
 command=${1:-}
+if [ "$command" = spark-jars ]; then
+    jars "$here/kafka/spark" kafka-spark -DexcludeTransitive=true
+    exit
+fi
 [ "$command" = jars ] || [ $# -ge 2 ] || {
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
     exit 2
 }
-jars=$(jars)
+jars=$(jars "$here/kafka" kafka)
 case $command in
     jars) echo "$jars" ;;
     serve | start)

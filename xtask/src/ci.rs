@@ -127,15 +127,27 @@ fn test() -> Result<(), String> {
     ]))
 }
 
+/// As [`end_to_end`], with variables of the environment.
+///
+/// # Errors
+/// As [`end_to_end`].
+pub fn end_to_end_with(settings: &[(&str, &str)], args: &[&str]) -> Result<(), String> {
+    build()?;
+    run::succeed(pytest_command()?.args(args).envs(settings.iter().copied()))
+}
+
 fn pytest(args: &[String]) -> Result<(), String> {
+    run::succeed(pytest_command()?.args(args))
+}
+
+fn pytest_command() -> Result<Command, String> {
     let python = python_folder()?.join("bin/python");
-    run::succeed(
-        Command::new(python)
-            .current_dir(run::root().join("tests/e2e"))
-            .args(["-m", "pytest"])
-            .args(args)
-            .env("ONEFOLD_BIN", target_folder()?.join("debug/onefold")),
-    )
+    let mut command = Command::new(python);
+    command
+        .current_dir(run::root().join("tests/e2e"))
+        .args(["-m", "pytest"])
+        .env("ONEFOLD_BIN", target_folder()?.join("debug/onefold"));
+    Ok(command)
 }
 
 /// The tests' Python, made if it is not there.

@@ -83,7 +83,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("tonic", &["onefold-spark-connect"]),
     ("prost", &["onefold-spark-connect"]),
     ("axum", &["onefold-ui"]),
-    ("rdkafka", &["onefold-connectors"]),
+    ("rdkafka", &["onefold-connectors", "onefold-bench"]),
     ("deltalake", &["onefold-connectors"]),
     ("iceberg", &["onefold-connectors"]),
     ("tokio-postgres", &["onefold-connectors"]),

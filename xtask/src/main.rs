@@ -9,6 +9,7 @@
 
 mod bench;
 mod ci;
+mod crash;
 mod layers;
 mod run;
 mod spark_suite;
@@ -24,6 +25,10 @@ usage: cargo xtask COMMAND
   bench state [CASE]  stateful queries, beside PySpark
   bench connect [PART]
                       what programs of PySpark wait for, against onefold serve
+  bench kafka [PART]  a real broker: the source, a pipeline beside PySpark, latency
+  crash kafka [KILLS]
+                      a million records from Kafka to Kafka through SIGKILLs (300 unless told),
+                      counted by Kafka's own client
   spark-suite DIR [MODULE…]
                       Spark's own Python tests, of a checkout in DIR, against onefold serve
   layers              refuses a dependency that the design does not allow";
@@ -37,6 +42,7 @@ fn main() -> ExitCode {
     let result = match command {
         "bench" => bench::run(rest),
         "ci" => ci::gates(rest),
+        "crash" => crash::run(rest),
         "e2e" => ci::end_to_end(rest),
         "layers" => layers::check(),
         "spark-suite" => spark_suite::run(rest),

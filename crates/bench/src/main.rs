@@ -5,13 +5,14 @@
 //!
 //! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
 //! printed as missed.
-//! *Where to start:* [`files`], [`state`], [`connect`].
+//! *Where to start:* [`files`], [`state`], [`connect`], [`kafka`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
 mod connect;
 mod data;
 mod files;
+mod kafka;
 mod measure;
 mod plain;
 mod state;
@@ -31,7 +32,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const USAGE: &str = "usage: onefold-bench files|state|connect [PART …]";
+const USAGE: &str = "usage: onefold-bench files|state|connect|kafka [PART …]";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["files", parts @ ..] => files::run(parts),
         ["state", cases @ ..] => state::run(cases),
         ["connect", parts @ ..] => connect::run(parts),
+        ["kafka", parts @ ..] => kafka::run(parts),
         ["child-make-rows", folder] => connect::make_rows(folder),
         ["child-plain-ipc", folder] => connect::plain_ipc(folder),
         ["child-plain", input, output] => plain::run(input, output),
@@ -51,6 +53,18 @@ fn main() -> ExitCode {
         }
         ["child-state", case, input, output, checkpoint, provider] => {
             stateful::run(case, &Place { input, output, checkpoint, provider })
+        }
+        ["child-kafka-plain", bootstrap, topic, records] => {
+            kafka::plain::drain(bootstrap, topic, records)
+        }
+        ["child-kafka-source", bootstrap, topic, checkpoint] => {
+            kafka::own::source(bootstrap, topic, checkpoint)
+        }
+        ["child-kafka-drain", bootstrap, from, to, checkpoint] => {
+            kafka::own::drain((bootstrap, from, to, checkpoint))
+        }
+        ["child-kafka-follow", bootstrap, from, to, checkpoint] => {
+            kafka::own::follow((bootstrap, from, to, checkpoint))
         }
         ["child-plain-aggregate", input] => stateful::plain_aggregate(input),
         [child, input, output, checkpoint, provider] => {
