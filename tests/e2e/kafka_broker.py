@@ -56,12 +56,20 @@ class Talk:
 class KafkaBroker:
     """A cluster of one or more nodes, numbered from 1, that ends with this process."""
 
-    def __init__(self, folder: Path, nodes: int = 1, proxy: Optional[int] = None, **settings):
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 1,
+        proxy: Optional[int] = None,
+        secure: Optional[str] = None,
+        **settings,
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.errors = (folder / "errors").open("w")
         given = [f"{name.replace('_', '.')}={value}" for name, value in settings.items()]
         env = {} if proxy is None else {"KAFKA_PROXY": str(proxy)}
+        env |= {} if secure is None else {"KAFKA_SECURE": secure}
         self.talk = Talk([SCRIPT, "serve", folder, nodes, *given], self.errors, **env)
         line = self.talk.process.stdout.readline()
         assert line, (folder / "errors").read_text()[-4000:]
@@ -69,6 +77,8 @@ class KafkaBroker:
         self.bootstrap: str = about["bootstrap"]
         # The port that a proxy leads to.
         self.behind: Optional[int] = int(about["behind"]) if about["behind"] else None
+        # For who encrypts, with the certificate in `ca.pem`, and logs in.
+        self.secure: str = about["secure"]
         self._client: Optional[KafkaClient] = None
 
     @property

@@ -3,17 +3,22 @@
 import socket
 import struct
 import threading
+import time
 
 ADD_PARTITIONS_TO_TXN = 24
 END_TXN = 26
 # Beginnings of transactions until a request that was held back goes on: the one of the driver that
 # comes next, with rows in it.
 HOLDS = 2
+# Seconds: more than clients wait before they ask again.
+LATE = 0.15
 
 
 class KafkaProxy:
     """`held`: each `every`-th request to commit goes on only when later transactions have begun.
-    `lost`: it goes on at once, but its reply and all after it do not come back."""
+    `lost`: it goes on at once, but its reply and all after it do not come back.
+    `doubled`: as of a client that asked again because no reply came, the request arrives twice: once
+    a moment late, and once more when later transactions have begun."""
 
     def __init__(self, fault: str, every: int):
         self.fault, self.every = fault, every
@@ -60,7 +65,13 @@ class KafkaProxy:
                         with self.lock:
                             self.held.append(([HOLDS], broker, frame))
                         continue
-                    mute.set()
+                    if self.fault == "doubled":
+                        stray = socket.create_connection(("127.0.0.1", self.upstream))
+                        with self.lock:
+                            self.held.append(([HOLDS], stray, frame))
+                        time.sleep(LATE)
+                    else:
+                        mute.set()
                 broker.sendall(frame)
         except OSError:
             pass

@@ -110,3 +110,43 @@ def test_at_least_once_needs_no_marks_and_says_so(
     onefold.drain(pipeline)
     assert sorted(ids(kafka, topic)) == list(range(feeder.records))
     assert "at-least-once" in onefold.ok("explain", pipeline).stdout
+
+
+def test_records_that_cannot_be_read_go_to_a_topic_of_their_own_in_the_same_transaction(
+    kafka: KafkaBroker, onefold: Onefold, tmp_path: Path
+):
+    # As docs/kafka.md has it.
+    start, end, dead = new_topic(kafka), new_topic(kafka), new_topic(kafka)
+    rows = ['{"id": 1}', "no json", '{"id": 2}', '{"id": "x"}']
+    kafka.client.produce(start, [{"value": row} for row in rows] + [{"value": None}])
+    header = lambda name, value: f"named_struct('key', '{name}', 'value', CAST({value} AS BINARY))"
+    headers = ", ".join(
+        header(name, value)
+        for name, value in [
+            ("topic", "topic"),
+            ("partition", "CAST(partition AS STRING)"),
+            ("offset", "CAST(offset AS STRING)"),
+            ("error", "'it does not fit the schema'"),
+        ]
+    )
+    parsed = "from_json(CAST(value AS STRING), 'id BIGINT, _corrupt_record STRING')"
+    source = (
+        f"STREAM read_kafka(bootstrapServers => {quoted(kafka.bootstrap)}, "
+        f"subscribe => {quoted(start)}, startingOffsets => 'earliest')"
+    )
+    select = (
+        f"SELECT IF(bad, {quoted(dead)}, {quoted(end)}) AS topic, "
+        "IF(bad, value, CAST(to_json(struct(row.id * 10 AS id)) AS BINARY)) AS value, "
+        f"IF(bad, array({headers}), NULL) AS headers "
+        f"FROM (SELECT *, row._corrupt_record IS NOT NULL AS bad "
+        f"FROM (SELECT *, {parsed} AS row FROM {source})) WHERE value IS NOT NULL"
+    )
+    pipeline = written(to_kafka(kafka, select, tmp_path / "checkpoint"), tmp_path / "pipeline.sql")
+    onefold.drain(pipeline)
+    assert [record.value for record in kafka.client.read(end)] == [b'{"id":10}', b'{"id":20}']
+    letters = kafka.client.read(dead)
+    assert [record.value for record in letters] == [b"no json", b'{"id": "x"}']
+    told = [dict(record.headers) for record in letters]
+    assert [it["offset"] for it in told] == [b"1", b"3"], told
+    assert {it["topic"] for it in told} == {start.encode()} and told[0]["error"], told
+    assert onefold.ok("verify", tmp_path / "checkpoint", "--json").json["rows"] == 4

@@ -74,7 +74,7 @@ impl PipelineArgs {
     /// How an object store is reached: the pipeline's settings say it too.
     #[must_use]
     pub fn reach(&self) -> Reach {
-        Reach { conf: self.conf.clone() }
+        Reach { conf: self.conf.clone(), command_config: None }
     }
 }
 
@@ -139,6 +139,8 @@ pub enum CheckpointCommand {
     Plan(PlanArgs),
     /// Checks that a checkpoint is whole, without its sink.
     Verify(StructureArgs),
+    /// Lists the records of Kafka that were gone before the query read them.
+    Losses(LossesArgs),
     /// Makes lost entries of the file sink's manifest again, from the data files and the commits.
     /// Only says what it would do, unless --apply is given.
     Repair(RepairArgs),
@@ -152,9 +154,14 @@ pub enum CheckpointCommand {
     Import(ImportArgs),
 }
 
-/// How an object store is reached; by default as the environment says.
+/// How an object store and a sink are reached; by default as the environment says.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Reach {
+    /// A file of lines NAME=VALUE: options of the sink that no checkpoint holds, such as
+    /// kafka.sasl.password [default: what ONEFOLD_COMMAND_CONFIG names]. Certificates and keys in PEM
+    /// stand in one line, with \n between theirs.
+    #[arg(long, value_name = "FILE")]
+    pub command_config: Option<PathBuf>,
     /// A setting of the object store, such as spark.hadoop.fs.s3a.endpoint=URL; may be given many
     /// times [default: the environment, such as AWS_ENDPOINT_URL].
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
@@ -170,6 +177,19 @@ pub struct ShowArgs {
     #[arg(long, value_name = "DIR")]
     pub sink: Option<String>,
     /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `onefold checkpoint losses`.
+#[derive(Debug, ClapArgs)]
+pub struct LossesArgs {
+    /// The checkpoint's folder or URL.
+    pub checkpoint: String,
+    /// Print JSON: one object a line for each loss.
     #[arg(long)]
     pub json: bool,
     /// How an object store is reached.

@@ -1,6 +1,7 @@
 //! `onefold checkpoint …`: looking into checkpoints, checking, rewinding and copying them.
 
 mod copy;
+mod losses;
 mod plan;
 mod repair;
 mod rewind;
@@ -20,6 +21,7 @@ pub fn checkpoint(command: &CheckpointCommand) -> Result<(), Failure> {
         CheckpointCommand::Show(args) => show::show(args),
         CheckpointCommand::Plan(args) => plan::plan(args),
         CheckpointCommand::Verify(args) => structure::verify(args),
+        CheckpointCommand::Losses(args) => losses::list(args),
         CheckpointCommand::Repair(args) => repair::repair(args),
         CheckpointCommand::Rewind(args) => rewind::rewind(args),
         CheckpointCommand::Fork(args) => copy::fork(args),

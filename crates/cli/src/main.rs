@@ -8,6 +8,7 @@
 
 mod args;
 mod checkpoint;
+mod command_config;
 mod connectors;
 mod demo;
 mod exit;
@@ -30,6 +31,7 @@ use clap::Parser;
 use exit::Failure;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 /// Streams allocate and free large pieces from many threads. This allocator gives them back sooner
@@ -40,6 +42,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// What is logged unless ONEFOLD_LOG says otherwise: warnings, and from whom a driver takes over.
 const LOGGED: &str = "warn,onefold_engine::checkpoint=info";
+
+/// How long a process waits at its end for clients that end.
+const CLIENTS_END: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -57,7 +62,9 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match dispatch(args.command) {
+    let done = dispatch(args.command);
+    onefold_connectors::kafka::wait_for_clients(CLIENTS_END);
+    match done {
         Ok(()) => ExitCode::from(exit::DONE),
         Err(failure) => {
             if let Some(text) = failure.text() {

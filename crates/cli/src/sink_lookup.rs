@@ -1,11 +1,12 @@
 //! Finding the sink of a checkpoint: what its newest driver wrote down, or what the user names.
 
 use crate::args::Reach;
+use crate::command_config;
 use crate::time::WallClock;
 use onefold::OutputMode;
 use onefold::checkpoint_tools::{Contents, Record, SinkMark};
 use onefold::types::{BatchId, Error, ErrorKind, Generation, OptionMap, QueryId, Result, RunId};
-use onefold_connector::{Options, Sink, SinkContext, SinkRequest};
+use onefold_connector::{OptionKind, Options, Sink, SinkContext, SinkRequest};
 use onefold_connectors::SINKS;
 use onefold_storage::Store;
 use serde_json::Value;
@@ -93,9 +94,24 @@ async fn find_after(
         )));
     }
     let path = override_folder.or_else(|| text("path")).map(str::to_owned);
-    let request = request(&format, path, recorded).map_err(Absent::Failed)?;
+    let secrets = command_config::read(reach).map_err(Absent::Failed)?;
+    let request = request(&format, path, recorded, &secrets);
+    let request = request.map_err(|error| Absent::Failed(with_advice(&format, &secrets, error)))?;
     let schema = definition.and_then(|definition| definition.get("schema")).and_then(Value::as_str);
-    open(contents, &format, request, (schema, reach, last_commit)).await.map_err(Absent::Failed)
+    let found = open(contents, &format, request, (schema, reach, last_commit)).await;
+    found.map_err(|error| Absent::Failed(with_advice(&format, &secrets, error)))
+}
+
+/// The error of a sink that takes secrets, which no checkpoint holds, and was given none.
+fn with_advice(format: &str, secrets: &[(String, String)], error: Error) -> Error {
+    let rows = spec(format).map(|spec| spec.options).unwrap_or_default();
+    let mut rows = rows.iter().flat_map(|rows| rows.iter());
+    if !secrets.is_empty() || !rows.any(|row| row.kind == OptionKind::Secret) {
+        return error;
+    }
+    let text = "the sink cannot be looked at; passwords and the like, which no checkpoint holds, are \
+                given in a file with --command-config";
+    Error::new(error.kind(), text).because(error)
 }
 
 /// What the checkpoint's query is, with another folder that it writes; `None` where that is not
@@ -109,7 +125,7 @@ pub fn with_output(contents: &Contents, folder: &str) -> Result<Option<Value>> {
     let Some(format) = recorded.and_then(|sink| sink.get("format")).and_then(Value::as_str) else {
         return Ok(None);
     };
-    let sink = (spec(format)?.define)(request(format, Some(folder.to_owned()), recorded)?)?;
+    let sink = (spec(format)?.define)(request(format, Some(folder.to_owned()), recorded, &[])?)?;
     let path = sink.folder().unwrap_or_else(|| folder.to_owned());
     for (key, value) in [("path", path), ("description", sink.description())] {
         if let Some(place) = definition.get_mut("sink").and_then(|sink| sink.get_mut(key)) {
@@ -133,7 +149,8 @@ pub async fn find_further(contents: &Contents, reach: &Reach) -> Result<Vec<(Str
         if FORGETFUL.contains(&format) {
             continue;
         }
-        let request = request(format, text("path").map(str::to_owned), Some(sink))?;
+        let secrets = command_config::read(reach)?;
+        let request = request(format, text("path").map(str::to_owned), Some(sink), &secrets)?;
         let found = open(contents, format, request, (text("schema"), reach, None)).await?;
         further.push((name.to_owned(), found));
     }
@@ -143,7 +160,12 @@ pub async fn find_further(contents: &Contents, reach: &Reach) -> Result<Vec<(Str
 /// The sinks that keep nothing.
 const FORGETFUL: [&str; 3] = ["console", "noop", "memory"];
 
-fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Result<SinkRequest> {
+fn request(
+    format: &str,
+    path: Option<String>,
+    recorded: Option<&Value>,
+    secrets: &[(String, String)],
+) -> Result<SinkRequest> {
     let spec = spec(format)?;
     let mut given = OptionMap::new();
     let options = recorded.and_then(|sink| sink.get("options")).and_then(Value::as_object);
@@ -151,6 +173,16 @@ fn request(format: &str, path: Option<String>, recorded: Option<&Value>) -> Resu
         if let Some(value) = value.as_str().filter(|_| name != "path") {
             given.set(name.as_str(), value);
         }
+    }
+    // One file serves sinks of several kinds: each takes what it knows.
+    let known = |name: &str| {
+        spec.options
+            .iter()
+            .flat_map(|rows| rows.iter())
+            .any(|row| row.name.eq_ignore_ascii_case(name))
+    };
+    for (name, value) in secrets.iter().filter(|(name, _)| known(name)) {
+        given.set(name.as_str(), value.as_str());
     }
     let what = format!("sink `{format}`");
     let columns = recorded.and_then(|sink| sink.get("partitionBy")).and_then(Value::as_array);

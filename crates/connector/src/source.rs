@@ -158,6 +158,17 @@ pub trait Source: Debug + Send + Sync {
     async fn latest_offset(&self, start: Option<&Offset>, limit: ReadLimit)
     -> Result<LatestOffset>;
 
+    /// Whether [`Source::arrival`] tells of whatever comes next, now that `latest_offset` found
+    /// nothing: then a query that waits asks seldom.
+    fn notices_arrivals(&self) -> bool {
+        false
+    }
+
+    /// Returns when there is probably something new; may wait for ever. Dropping the future is fine.
+    async fn arrival(&self) {
+        std::future::pending().await
+    }
+
     /// A plan that reads exactly this range, with the projected schema. `range.note` is what
     /// `latest_offset` gave when the range was chosen, or absent where Spark chose it.
     ///

@@ -5,6 +5,7 @@
 //! what clients say, `errors` gives librdkafka's errors a kind, `native` is what its Rust wrapper
 //! lacks; then `source` and `sink`.
 
+mod aside;
 mod client;
 mod errors;
 mod native;
@@ -12,5 +13,6 @@ mod settings;
 pub(crate) mod sink;
 mod source;
 
+pub use aside::wait_for_clients;
 pub use source::SPEC as SOURCE;
-pub use source::{Rewind, RewindTo, ask_rewind, rewind_path, stands_in};
+pub use source::{LOSSES_FOLDER, Rewind, RewindTo, ask_rewind, rewind_path, stands_in};

@@ -41,6 +41,10 @@ use term::{Surroundings, Term};
 /// Longest pause between two looks of a back-to-back query without data.
 const IDLE_PAUSE_MAX_MS: i64 = 100;
 
+/// The same where sources notice by themselves what arrives: looks are for what they do not notice,
+/// such as new partitions.
+const NOTICED_PAUSE_MS: i64 = 1_000;
+
 /// Decisions in a row that met a changed checkpoint, before this counts as two drivers at odds.
 const DECISIONS_MAX: usize = 10;
 
@@ -202,7 +206,7 @@ impl Runner {
                     pause = Some(self.next_pause(pause)?);
                 }
             }
-            if self.wait_for_trigger(pause).await {
+            if self.wait_for_trigger(term, pause).await {
                 return Err(Halt::Stopped);
             }
         }
@@ -290,11 +294,14 @@ impl Runner {
     }
 
     /// Waits until it is time for the next look; true when the user stops the query meanwhile.
-    async fn wait_for_trigger(&self, pause: Option<i64>) -> bool {
+    async fn wait_for_trigger(&self, term: &Term, pause: Option<i64>) -> bool {
         let now_ms = self.around.timer.now_ms();
         let trigger = self.around.definition.trigger;
         let at_ms = match trigger {
             Trigger::ProcessingTime(Duration::ZERO) => match pause {
+                Some(pause) if self.all_is_noticed(term) => {
+                    return self.wait_for_arrival(term, now_ms, pause).await;
+                }
                 Some(pause) => now_ms.saturating_add(pause),
                 None => return self.around.query.stop_asked(),
             },
@@ -305,6 +312,27 @@ impl Runner {
             self.around.query.say("Waiting for next trigger", false);
         }
         self.wait_until(at_ms).await
+    }
+
+    /// Whether sources notice all that an idle query waits for. State may wait for time to pass.
+    fn all_is_noticed(&self, term: &Term) -> bool {
+        let definition = &self.around.definition;
+        self.around.operators.is_empty()
+            && definition.plan.watermarks().is_empty()
+            && term.sources.iter().all(|it| it.source.notices_arrivals())
+    }
+
+    /// Waits for the shortest pause, then until something arrives, but not for long; true when the
+    /// user stops the query meanwhile.
+    async fn wait_for_arrival(&self, term: &Term, now_ms: i64, pause: i64) -> bool {
+        if self.wait_until(now_ms.saturating_add(pause)).await {
+            return true;
+        }
+        let arrivals = term.sources.iter().map(|it| it.source.arrival());
+        tokio::select! {
+            stopped = self.wait_until(now_ms.saturating_add(NOTICED_PAUSE_MS)) => stopped,
+            _ = futures::future::select_all(arrivals) => self.around.query.stop_asked(),
+        }
     }
 
     /// Waits for a time, or until somebody waits for all available data to be processed; true when

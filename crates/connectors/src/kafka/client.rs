@@ -6,7 +6,7 @@ use onefold_types::Secret;
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::sync::{Mutex, PoisonError};
 
 /// Takes librdkafka's words: lines for the log, without secrets, and the last complaint, which is
@@ -59,6 +59,10 @@ impl ClientContext for Listener {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        // The end of a partition is none.
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return;
+        }
         let reason = self.without_secrets(reason);
         tracing::warn!(target: "librdkafka", code = ?error.rdkafka_error_code(), "{reason}");
         *self.complaint.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);

@@ -6,9 +6,11 @@
               unsafe leaves this module"
 )]
 
+mod epochs;
 mod queue;
 mod topics;
 
+pub(crate) use epochs::set_leader_epoch;
 pub(crate) use queue::{Queue, Record};
 pub(crate) use topics::{DescribedTopic, describe_topics};
 

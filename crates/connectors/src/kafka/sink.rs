@@ -19,6 +19,7 @@ mod exactly_once;
 mod mark;
 mod marks;
 mod producer;
+mod row;
 mod transaction;
 
 use super::settings;

@@ -7,10 +7,12 @@
 mod bounds;
 mod broker;
 mod define;
+mod epochs;
 mod group;
 mod initial;
 mod limits;
 mod loss;
+mod losses;
 mod note;
 mod offsets;
 mod open;
@@ -24,6 +26,7 @@ mod scan;
 mod split;
 mod topology;
 
+pub use losses::FOLDER as LOSSES_FOLDER;
 pub use rewind::{Rewind, RewindTo, ask_rewind, rewind_path, stands_in};
 
 use super::settings;

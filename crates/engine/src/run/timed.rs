@@ -42,6 +42,14 @@ impl Source for TimedSource {
         self.inner.latest_offset(start, limit).await
     }
 
+    fn notices_arrivals(&self) -> bool {
+        self.inner.notices_arrivals()
+    }
+
+    async fn arrival(&self) {
+        self.inner.arrival().await;
+    }
+
     async fn read(
         &self,
         range: &OffsetRange,

@@ -1,12 +1,14 @@
 //! Life of queries: fences, retries, triggers, listeners, progress, stopping.
 
 use crate::world::{Fault, Host, World};
+use onefold_connector::Clock;
 use onefold_engine::{
     QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener, StreamingQueryProgress,
     Trigger,
 };
 use onefold_types::ErrorKind;
 use serde_json::Value;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,6 +53,40 @@ fn a_processing_time_query_looks_when_its_time_has_come() {
     }
     query.stop().unwrap();
     assert_eq!(last.batch_id.0, 0);
+}
+
+#[test]
+fn a_query_whose_source_notices_what_comes_looks_seldom_and_is_woken() {
+    for notices in [true, false] {
+        let world = Host::new(false).world(2, 2);
+        world.source.notices.store(notices, Ordering::SeqCst);
+        let trigger = Trigger::ProcessingTime(Duration::ZERO);
+        let query = world.writer(trigger).start_default().unwrap();
+        query.process_all_available().unwrap();
+        // Each wait is passed until there is a long one, or one after the other was short.
+        let mut longest = 0;
+        for _ in 0..30 {
+            let now = world.timer.now_ms();
+            let next = || world.timer.waits.lock().unwrap().iter().copied().max().unwrap();
+            while next() <= now {
+                std::thread::yield_now();
+            }
+            longest = next() - now;
+            if longest > 100 {
+                break;
+            }
+            world.timer.set(next());
+        }
+        assert_eq!(longest > 900, notices, "{longest}");
+        if notices {
+            world.source.rows.lock().unwrap().push(2);
+            world.source.arrival.notify_one();
+            while world.seen().len() < 2 {
+                std::thread::yield_now();
+            }
+        }
+        query.stop().unwrap();
+    }
 }
 
 #[test]

@@ -4,10 +4,12 @@ use super::SharedConsumer;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Records taken from the library at once.
 const TAKEN_MAX: usize = 1_024;
@@ -20,6 +22,8 @@ pub(crate) struct Queue {
     /// Records that are ours; those before `next` are freed.
     held: Vec<*mut sys::rd_kafka_message_t>,
     next: usize,
+    /// Told when something comes; the library has a pointer to it until `drop` takes that back.
+    _arrival: Arc<Notify>,
     /// Must outlive all of the above: dropped last, after `drop` has freed them.
     consumer: SharedConsumer,
 }
@@ -41,7 +45,12 @@ impl fmt::Debug for Queue {
 impl Queue {
     /// Takes a partition's records out of the consumer's common queue. Done before the partition is
     /// assigned, so that none goes the other way. `None` when the library refuses the name.
-    pub(crate) fn new(consumer: &SharedConsumer, topic: &str, partition: i32) -> Option<Queue> {
+    pub(crate) fn new(
+        consumer: &SharedConsumer,
+        topic: &str,
+        partition: i32,
+        arrival: &Arc<Notify>,
+    ) -> Option<Queue> {
         let topic = CString::new(topic).ok()?;
         let client = consumer.client().native_ptr();
         // SAFETY: the client lives as long as `consumer`, and the name is a C string that is copied.
@@ -49,8 +58,20 @@ impl Queue {
         let queue = NonNull::new(queue)?;
         // SAFETY: the queue was just made; a null destination ends forwarding.
         unsafe { sys::rd_kafka_queue_forward(queue.as_ptr(), ptr::null_mut()) };
+        let arrival = Arc::clone(arrival);
+        let opaque = Arc::as_ptr(&arrival).cast_mut().cast();
+        // SAFETY: what the pointer leads to lives in the queue, whose `drop` takes the call back first.
+        unsafe { sys::rd_kafka_queue_cb_event_enable(queue.as_ptr(), Some(arrived), opaque) };
         let consumer = SharedConsumer::clone(consumer);
-        Some(Queue { queue, topic, partition, held: Vec::new(), next: 0, consumer })
+        Some(Queue {
+            queue,
+            topic,
+            partition,
+            held: Vec::new(),
+            next: 0,
+            _arrival: arrival,
+            consumer,
+        })
     }
 
     /// Gets records, when none is held: those that are there, or with a wait the first that comes in
@@ -122,8 +143,21 @@ impl Queue {
     }
 }
 
+/// Called by a thread of the library when something came into an empty queue.
+unsafe extern "C" fn arrived(_: *mut sys::rd_kafka_t, arrival: *mut c_void) {
+    // SAFETY: the queue made the pointer, and holds what it leads to for as long as there are calls.
+    if let Some(arrival) = unsafe { arrival.cast::<Notify>().as_ref() } {
+        arrival.notify_one();
+    }
+}
+
 impl Drop for Queue {
     fn drop(&mut self) {
+        // SAFETY: the queue lives; the library makes and takes back calls under the queue's lock, so
+        // that none is under way after this.
+        unsafe {
+            sys::rd_kafka_queue_cb_event_enable(self.queue.as_ptr(), None, ptr::null_mut());
+        }
         self.clear();
         // SAFETY: nothing of the queue is used after this; the consumer still lives.
         unsafe { sys::rd_kafka_queue_destroy(self.queue.as_ptr()) };
@@ -154,6 +188,13 @@ impl<'a> Record<'a> {
             }
             CStr::from_ptr(text).to_string_lossy().into_owned()
         }
+    }
+
+    /// The epoch of the leader that took the record; `None` of brokers that tell none.
+    pub(crate) fn leader_epoch(&self) -> Option<i32> {
+        // SAFETY: the message lives while it is borrowed.
+        let epoch = unsafe { sys::rd_kafka_message_leader_epoch(self.0) };
+        (epoch >= 0).then_some(epoch)
     }
 
     pub(crate) fn offset(&self) -> i64 {

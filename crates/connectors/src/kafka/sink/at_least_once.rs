@@ -2,7 +2,8 @@
 
 use super::cluster::{Failure, Producer};
 use super::columns::Columns;
-use super::exactly_once::{Row, not_written, until_room};
+use super::exactly_once::{not_written, until_room};
+use super::row::Row;
 use super::transaction::{Call, Next, Trouble, after};
 use crate::file_sink::plan_failed;
 use crate::noop::published;

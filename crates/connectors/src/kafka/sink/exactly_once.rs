@@ -6,18 +6,16 @@
 //!   anew, which ends what is open and reads the mark.
 
 use super::cluster::{Cluster, Failure, Producer, Record};
-use super::columns::{Columns, Rows};
-use super::content::record_hash;
+use super::columns::Columns;
 use super::mark::MarkRecord;
+use super::row::Row;
 use super::transaction::{self, Call, Next, Trouble};
 use crate::file_sink::plan_failed;
 use async_trait::async_trait;
 use futures::StreamExt;
 use onefold_connector::{Attempt, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
-use onefold_types::{
-    BatchId, ContentHash, Error, ErrorKind, Generation, Published, QueryId, Result, Totals,
-};
+use onefold_types::{BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -110,7 +108,10 @@ impl ExactlyOnce {
                 let producer = Arc::clone(producer);
                 // Other partitions wait for the lock until the transaction is open.
                 *state = begun(attempt, &producer).await?;
-                Ok(matches!(*state, State::Open(..)).then_some(producer))
+                let open = matches!(*state, State::Open(..));
+                drop(state);
+                let open = open && self.announce(attempt, &producer).await?;
+                Ok(open.then_some(producer))
             }
             State::Gone | State::Stale => Err(Error::unknown(
                 "the transaction before this one did not end cleanly; the sink is opened anew",
@@ -252,6 +253,19 @@ impl ExactlyOnce {
         Ok(mark.published())
     }
 
+    /// Lets the transaction have the partition of marks from its beginning, while rows are made, so
+    /// that the mark need not wait for that: with a record that is none, under a key of its own.
+    /// False when the attempt is void.
+    async fn announce(&self, attempt: &Attempt, producer: &Arc<dyn Producer>) -> Result<bool> {
+        let Some((topic, partition)) = self.cluster.progress(attempt.query) else {
+            return Ok(true);
+        };
+        let key = format!("{}/begun", attempt.query);
+        let (key, value) = (Some(key.as_bytes()), None);
+        let record = Record { topic, partition, key, value, headers: &[] };
+        self.send(attempt, producer, &record).await
+    }
+
     /// Hands the mark over and waits until it is written; false when the attempt is void.
     async fn send_mark(
         &self,
@@ -309,37 +323,6 @@ impl ExactlyOnce {
             ))
             .because(Error::unavailable(why)),
         }
-    }
-}
-
-/// One row on its way.
-pub(crate) struct Row<'a> {
-    pub(crate) record: Record<'a>,
-}
-
-impl<'r> Row<'r> {
-    /// Row `at` of a batch of rows. `place` is the engine's partition and the row's number there.
-    ///
-    /// # Errors
-    /// Invalid: Kafka has no use for it.
-    pub(crate) fn of<'a: 'r>(
-        rows: &'r Rows<'a>,
-        at: usize,
-        room: &'r mut Vec<(&'a str, Option<&'a [u8]>)>,
-        (partition, number): (u32, u64),
-    ) -> Result<Row<'r>> {
-        let record = rows.record(at, room).map_err(|error| {
-            let what = format!("row {number} of partition {partition} cannot go to Kafka");
-            Error::new(error.kind(), what).because(error)
-        })?;
-        Ok(Row { record })
-    }
-
-    /// What it adds to the batch.
-    pub(crate) fn totals(&self) -> Totals {
-        let Record { topic, key, value, headers, .. } = self.record;
-        let hash = record_hash(topic, key, value, headers.iter().copied());
-        Totals { rows: 1, hash: ContentHash(hash) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::content::record_hash;
 use super::mark::{MarkRecord, Written, newer};
+use crate::kafka::aside::drop_aside;
 use crate::kafka::client::Listener;
 use crate::kafka::{errors, settings};
 use onefold_connector::Options;
@@ -274,9 +275,4 @@ fn end_of(client: &Client, topic: &str, partition: i32, timeout: Duration) -> Re
         let why = why.map(|it| format!(": {it}")).unwrap_or_default();
         errors::reading(format!("Kafka does not tell the end of {topic}-{partition}{why}"), error)
     })
-}
-
-/// Ending a client waits for its threads: not here.
-fn drop_aside<T: Send + 'static>(client: T) {
-    std::thread::spawn(move || drop(client));
 }

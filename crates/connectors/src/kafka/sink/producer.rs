@@ -3,6 +3,7 @@
 use super::cluster::{Failure, Producer, Record};
 use super::mark::Written;
 use super::transaction::{Call, Trouble};
+use crate::kafka::aside::drop_aside;
 use crate::kafka::client::Listener;
 use crate::kafka::errors;
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,19 +35,53 @@ pub(crate) struct Making {
     pub(crate) largest: u64,
 }
 
+/// By partition: the first offset and the one after the last.
+type Ranges = Vec<Option<(i64, i64)>>;
+
 /// What the brokers said of records.
 #[derive(Debug, Default)]
 struct Reports {
-    /// Records handed over of which nothing was said yet.
-    open: u64,
-    written: Written,
+    /// By topic. There are few, and one record in a row after the other is mostly of the same.
+    written: Vec<(String, Ranges)>,
     rejected: Option<(Code, String)>,
+}
+
+impl Reports {
+    fn place(&mut self, topic: &str) -> Option<&mut Ranges> {
+        let known = self.written.iter().position(|(name, _)| name == topic);
+        let at = known.unwrap_or_else(|| {
+            self.written.push((topic.to_owned(), Vec::new()));
+            self.written.len() - 1
+        });
+        self.written.get_mut(at).map(|(_, partitions)| partitions)
+    }
+
+    fn add(&mut self, topic: &str, partition: i32, offset: i64) {
+        let Ok(at) = usize::try_from(partition) else { return };
+        let Some(partitions) = self.place(topic) else { return };
+        if partitions.len() <= at {
+            partitions.resize(at + 1, None);
+        }
+        if let Some(range) = partitions.get_mut(at) {
+            let (first, end) = range.unwrap_or((offset, offset + 1));
+            *range = Some((first.min(offset), end.max(offset + 1)));
+        }
+    }
+
+    fn written(&self) -> Written {
+        let partitions = |all: &[Option<(i64, i64)>]| {
+            (0..).zip(all).filter_map(|(at, range)| Some((at, (*range)?))).collect()
+        };
+        self.written.iter().map(|(topic, all)| (topic.clone(), partitions(all))).collect()
+    }
 }
 
 #[derive(Debug)]
 struct Events {
     listener: Listener,
     progress: Option<String>,
+    /// Records handed over of which nothing was said yet.
+    open: AtomicU64,
     reports: Mutex<Reports>,
     /// Told when no record is open.
     all_told: Condvar,
@@ -54,7 +90,8 @@ struct Events {
 impl Events {
     /// Waits until something was said of every record.
     fn wait(&self, timeout: Duration) -> Result<(), KafkaError> {
-        let waited = self.all_told.wait_timeout_while(self.reports(), timeout, |it| it.open > 0);
+        let open = |_: &mut Reports| self.open.load(Ordering::SeqCst) > 0;
+        let waited = self.all_told.wait_timeout_while(self.reports(), timeout, open);
         match waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
             false => Ok(()),
             true => Err(KafkaError::Flush(Code::OperationTimedOut)),
@@ -65,16 +102,7 @@ impl Events {
     fn note(&self, reports: &mut Reports, result: &DeliveryResult<'_>) {
         match result {
             Ok(message) if self.progress.as_deref() == Some(message.topic()) => {}
-            Ok(message) => {
-                let (partition, offset) = (message.partition(), message.offset());
-                if !reports.written.contains_key(message.topic()) {
-                    reports.written.insert(message.topic().to_owned(), Default::default());
-                }
-                if let Some(partitions) = reports.written.get_mut(message.topic()) {
-                    let range = partitions.entry(partition).or_insert((offset, offset + 1));
-                    *range = (range.0.min(offset), range.1.max(offset + 1));
-                }
-            }
+            Ok(message) => reports.add(message.topic(), message.partition(), message.offset()),
             Err((error, message)) if reports.rejected.is_none() => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
                 let size = message.key_len() + message.payload_len();
@@ -86,6 +114,13 @@ impl Events {
             }
             Err(_) => {}
         }
+    }
+
+    /// One record less is open; how many were. Those of a transaction that was given up may be told
+    /// of when they are not counted any more.
+    fn told(&self) -> u64 {
+        let less = |open: u64| Some(open.saturating_sub(1));
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).unwrap_or_default()
     }
 
     fn reports(&self) -> MutexGuard<'_, Reports> {
@@ -109,8 +144,8 @@ impl ProducerContext for Events {
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
         let mut reports = self.reports();
         self.note(&mut reports, result);
-        reports.open = reports.open.saturating_sub(1);
-        if reports.open == 0 {
+        // Under the lock, so that who just looked is waiting when it is told.
+        if self.told() <= 1 {
             self.all_told.notify_all();
         }
     }
@@ -133,7 +168,7 @@ impl Drop for Native {
     fn drop(&mut self) {
         // Ending a client waits for its threads.
         let inner = self.inner.take();
-        std::thread::spawn(move || drop(inner));
+        drop_aside(inner);
     }
 }
 
@@ -146,6 +181,7 @@ impl Native {
         let events = Events {
             listener,
             progress: making.progress.clone(),
+            open: AtomicU64::new(0),
             reports: Mutex::default(),
             all_told: Condvar::new(),
         };
@@ -269,7 +305,9 @@ impl Producer for Native {
             let done = match call {
                 Call::Init => inner.init_transactions(timeout),
                 Call::Begin => {
-                    *inner.client().context().reports() = Reports::default();
+                    let events = inner.client().context();
+                    *events.reports() = Reports::default();
+                    events.open.store(0, Ordering::SeqCst);
                     inner.begin_transaction()
                 }
                 Call::Send => Ok(()),
@@ -302,9 +340,9 @@ impl Producer for Native {
         }
         let inner = self.inner()?;
         let events = inner.client().context();
-        events.reports().open += 1;
+        events.open.fetch_add(1, Ordering::SeqCst);
         let Err((error, _)) = inner.send(native) else { return Ok(true) };
-        events.reports().open -= 1;
+        events.told();
         match error {
             KafkaError::MessageProduction(Code::QueueFull) => Ok(false),
             KafkaError::MessageProduction(code) => {
@@ -317,10 +355,8 @@ impl Producer for Native {
     }
 
     fn written(&self) -> Written {
-        self.inner().map_or_else(
-            |_| Written::new(),
-            |inner| inner.client().context().reports().written.clone(),
-        )
+        self.inner()
+            .map_or_else(|_| Written::new(), |inner| inner.client().context().reports().written())
     }
 
     fn rejected(&self) -> Option<Failure> {

@@ -13,7 +13,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A client that asks and never reads.
@@ -23,6 +23,8 @@ pub(crate) struct Broker {
     timeout: Duration,
     retries: u64,
     pause: Duration,
+    /// The partitions that were there at the last look.
+    known: Mutex<Vec<TopicPartition>>,
 }
 
 impl fmt::Debug for Broker {
@@ -57,7 +59,8 @@ impl Broker {
         let client: BaseConsumer<Listener> = config
             .create_with_context(listener)
             .map_err(|error| errors::reading("the Kafka client could not be made", error))?;
-        Ok(Broker { client: Arc::new(client), servers, timeout, retries, pause })
+        let (client, known) = (Arc::new(client), Mutex::default());
+        Ok(Broker { client, servers, timeout, retries, pause, known })
     }
 
     /// Calls, and calls again where the way to the broker was the trouble.
@@ -184,23 +187,41 @@ impl Broker {
         self.offsets(&partitions.into_iter().map(|at| (at, time)).collect())
     }
 
-    /// Topics, first and last offsets. The two kinds of offsets are asked for at once.
+    /// Topics, first and last offsets. All is asked for at once, the offsets for the partitions of
+    /// the last look; where there are others now, the offsets are asked for again.
     ///
     /// # Errors
     /// As [`Broker::topics`].
     pub(crate) fn look(&self, wanted: &Topics) -> Result<Look> {
-        let topics = self.topics(wanted)?;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (topics, offsets) = std::thread::scope(|scope| {
+            let offsets = (!known.is_empty()).then(|| scope.spawn(|| self.ends(&known)));
+            let topics = self.topics(wanted);
+            (topics, offsets.map(|offsets| offsets.join().unwrap_or_else(|_| Err(stopped()))))
+        });
+        let topics = topics?;
         let all: Vec<TopicPartition> = partitions(&topics, wanted);
-        let (earliest, latest) = std::thread::scope(|scope| {
+        let (earliest, latest) = match offsets {
+            Some(Ok(offsets)) if all == known => offsets,
+            _ => self.ends(&all)?,
+        };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        Ok(Look { topics, earliest, latest })
+    }
+
+    /// The first and the last offsets of partitions.
+    fn ends(&self, all: &[TopicPartition]) -> Result<(Positions, Positions)> {
+        std::thread::scope(|scope| {
             let earliest = scope.spawn(|| self.offsets_at(all.iter().cloned(), EARLIEST));
             let latest = self.offsets_at(all.iter().cloned(), LATEST);
-            let earliest = earliest
-                .join()
-                .unwrap_or_else(|_| Err(Error::internal("asking for the first offsets stopped")));
-            (earliest, latest)
-        });
-        Ok(Look { topics, earliest: earliest?, latest: latest? })
+            let earliest = earliest.join().unwrap_or_else(|_| Err(stopped()))?;
+            Ok((earliest, latest?))
+        })
     }
+}
+
+fn stopped() -> Error {
+    Error::internal("asking for offsets stopped")
 }
 
 /// The query's partitions that there are, in order.

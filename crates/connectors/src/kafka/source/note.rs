@@ -1,6 +1,7 @@
 //! What rides with an intent, so that a batch that runs again reads the same records: where reading
 //! begins when that is not where the batch before ended, the topics' ids, and what was lost.
 
+use super::epochs::Epochs;
 use super::loss::Loss;
 use super::offsets::{self, Positions};
 use super::topology::TopicIds;
@@ -16,6 +17,8 @@ pub(crate) struct Note {
     pub(crate) starts: Positions,
     pub(crate) ids: TopicIds,
     pub(crate) losses: Vec<Loss>,
+    /// The epochs of the leaders that took the records before the range.
+    pub(crate) epochs: Epochs,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -26,6 +29,9 @@ struct Written {
     topics: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     loss: Vec<Loss>,
+    /// By topic and partition, as offsets are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epochs: Option<serde_json::Value>,
     /// A file that holds the note, which was too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     see: Option<String>,
@@ -44,12 +50,18 @@ fn damaged(text: &str) -> Error {
 
 impl Note {
     fn text(&self) -> Result<String> {
-        let start = (!self.starts.is_empty())
-            .then(|| serde_json::from_str(&offsets::text(&self.starts)).map_err(internal))
-            .transpose()?;
+        let by_partition = |all: &Positions| {
+            (!all.is_empty())
+                .then(|| serde_json::from_str(&offsets::text(all)).map_err(internal))
+                .transpose()
+        };
+        let start = by_partition(&self.starts)?;
+        let epochs = self.epochs.iter().map(|(at, epoch)| (at.clone(), i64::from(*epoch)));
+        let epochs = by_partition(&epochs.collect())?;
         let topics = self.ids.iter().map(|(name, id)| (name.to_string(), id.clone())).collect();
         let loss = self.losses.clone();
-        serde_json::to_string(&Written { start, topics, loss, see: None }).map_err(internal)
+        let written = Written { start, topics, loss, epochs, see: None };
+        serde_json::to_string(&written).map_err(internal)
     }
 
     /// The text for the intent. A long one goes into a file of its own, named by its content, below
@@ -70,7 +82,7 @@ impl Note {
             Err(CreateError::NotDone(error) | CreateError::MaybeDone(error)) => return Err(error),
         }
         let (topics, loss) = (BTreeMap::new(), Vec::new());
-        let written = Written { start: None, topics, loss, see: Some(path) };
+        let written = Written { start: None, topics, loss, epochs: None, see: Some(path) };
         serde_json::to_string(&written).map_err(internal)
     }
 
@@ -99,8 +111,13 @@ impl Note {
             Some(start) => offsets::parse(&start.to_string()).ok_or_else(|| damaged(text))?,
             None => Positions::new(),
         };
+        let epochs = match written.epochs {
+            Some(epochs) => offsets::parse(&epochs.to_string()).ok_or_else(|| damaged(text))?,
+            None => Positions::new(),
+        };
+        let epochs = epochs.into_iter().filter_map(|(at, it)| Some((at, i32::try_from(it).ok()?)));
         let ids = written.topics.into_iter().map(|(name, id)| (name.into(), id)).collect();
-        Ok(Note { starts, ids, losses: written.loss })
+        Ok(Note { starts, ids, losses: written.loss, epochs: epochs.collect() })
     }
 }
 
@@ -116,6 +133,7 @@ mod tests {
             starts: Positions::from([(at.clone(), 7)]),
             ids: (0..topics).map(|n| (format!("topic-{n}").into(), "x".repeat(22))).collect(),
             losses: vec![Loss::new(&at, 1, Some(7), "they expired")],
+            epochs: Epochs::from([(at.clone(), 4)]),
         }
     }
 

@@ -1,5 +1,8 @@
 //! The source as one query has it open: chooses ranges, reads them, tells how far it is.
 
+mod recorded;
+mod release;
+
 use super::bounds::{self, End};
 use super::broker::Broker;
 use super::group::Reporter;
@@ -20,6 +23,7 @@ use onefold_connector::{Clock, LatestOffset, ReadLimit, ScanRequest, Source, Sou
 use onefold_storage::Store;
 use onefold_types::{Error, Offset, OffsetRange, Result};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +44,8 @@ pub(crate) struct KafkaSource {
     clock: Arc<dyn Clock>,
     state: tokio::sync::Mutex<State>,
     told: Mutex<Told>,
+    /// On how many lanes a batch is read.
+    width: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -59,11 +65,20 @@ struct State {
     rewinds: Option<(Offset, Vec<Rewind>)>,
 }
 
-/// For progress.
+/// For progress, and for who waits.
 #[derive(Debug, Default)]
 struct Told {
     latest: Positions,
     losses: Vec<Loss>,
+    /// The range that these were met in.
+    read: Option<OffsetRange>,
+    /// Where the query stands, when a look found nothing: whatever comes is after that.
+    idle_at: Option<Positions>,
+}
+
+/// Whether all that there is was read.
+fn latest_is(starts: &Positions, latest: &Positions) -> bool {
+    starts.iter().all(|(at, start)| latest.get(at) == Some(start))
 }
 
 /// The source's id, which its folder's name ends with.
@@ -111,6 +126,7 @@ impl KafkaSource {
             clock: context.clock,
             state: tokio::sync::Mutex::new(state),
             told: Mutex::default(),
+            width: AtomicUsize::new(std::thread::available_parallelism().map_or(1, usize::from)),
         })
     }
 
@@ -290,80 +306,24 @@ impl KafkaSource {
         Ok(starts.iter().map(last).collect())
     }
 
-    /// What of a recorded range is to be read, partition by partition.
-    async fn recorded(&self, range: &OffsetRange) -> Result<(Vec<Split>, Vec<Loss>)> {
-        let Some(end) = &range.end else { return Ok((Vec::new(), Vec::new())) };
-        let ends = offsets::parse_logged(end.json())?;
-        let note = Note::of(range, self.checkpoint.as_ref()).await?;
-        let mut state = self.state.lock().await;
-        let known = state.planned.as_ref() == Some(end);
-        let look = if known && (range.start.is_some() || state.initial.is_some()) {
-            Look::default()
-        } else {
-            self.look().await?
-        };
-        let mut starts = self.stand(&mut state, range.start.as_ref(), &look).await?;
-        drop(state);
-        starts.extend(note.starts);
-        starts.retain(|at, _| ends.contains_key(at));
-        let mut losses = note.losses;
-        if !known {
-            let seen = self.seen_again(&mut starts, &ends, &note.ids, look).await?;
-            losses.extend(seen);
+    /// Sees to it that what comes is heard of while the query waits. Where it cannot be, the brokers
+    /// are asked more often.
+    async fn listen(&self, stand: &Positions) {
+        let wish = self.choice.wish;
+        let divided = wish.at_least.is_some() || wish.records_max.is_some();
+        if self.whole || divided || self.reading.pool.hears(stand) {
+            return;
         }
-        let splits = ends.into_iter().filter_map(|(at, end)| {
-            let start = starts.get(&at).copied()?;
-            Some(Split { at, start, end })
-        });
-        Ok((splits.filter(|split| split.end > split.start).collect(), losses))
-    }
-
-    /// A range that was chosen by an earlier run: checks that the brokers still have it.
-    async fn seen_again(
-        &self,
-        starts: &mut Positions,
-        ends: &Positions,
-        ids: &TopicIds,
-        look: Look,
-    ) -> Result<Vec<Loss>> {
-        let (look, compared) = self.compared(starts, ids, look).await?;
-        let (_, at_end) = self.compared(ends, ids, look.clone()).await?;
-        // An end that is before the first record is no loss of its own.
-        let of_end = |loss: &Loss| loss.to.is_none_or(|to| to < loss.from);
-        let mut losses = compared.losses;
-        losses.retain(|loss| {
-            ends.contains_key(&TopicPartition::new(loss.topic.as_str(), loss.partition))
-        });
-        for loss in at_end.losses.into_iter().filter(of_end) {
-            let same = |it: &Loss| it.topic == loss.topic && it.partition == loss.partition;
-            if !losses.iter().any(same) {
-                losses.push(loss);
-            }
+        let all: Vec<TopicPartition> = stand.keys().cloned().collect();
+        let splits =
+            stand.iter().map(|(at, offset)| Split { at: at.clone(), start: *offset, end: *offset });
+        let width = self.width.load(Ordering::Relaxed);
+        let lanes = split::lanes(splits.collect(), &all, width, false);
+        let reading = Arc::clone(&self.reading);
+        let listening = tokio::task::spawn_blocking(move || reading.pool.listen(&lanes)).await;
+        if let Ok(Err(error)) = listening {
+            tracing::debug!("what comes is not heard of: {}", error.chain());
         }
-        let losses = self.choice.loss.allow(losses)?;
-        for loss in &losses {
-            tracing::warn!(
-                topic = loss.topic,
-                partition = loss.partition,
-                from = loss.from,
-                reason = loss.reason,
-                "records of a batch that runs again are lost"
-            );
-            let at = TopicPartition::new(loss.topic.as_str(), loss.partition);
-            let made_again = ids.get(&at.topic).is_some_and(|id| {
-                look.topics.get(&at.topic).and_then(|topic| topic.id.as_ref()) != Some(id)
-            });
-            let end = ends.get(&at).copied().unwrap_or(0);
-            let start = if made_again { end } else { loss.to.unwrap_or(end) };
-            starts.insert(at, start.min(end).max(0));
-        }
-        // Partitions of which the intent of another engine does not say where they begin.
-        for (at, start) in compared.starts {
-            if ends.contains_key(&at) {
-                starts.entry(at).or_insert(start);
-            }
-        }
-        Ok(losses)
     }
 
     fn lanes(&self, splits: Vec<Split>, all: &[TopicPartition], width: usize) -> Vec<Lane> {
@@ -415,7 +375,13 @@ impl Source for KafkaSource {
         let mut latest = look.latest.clone();
         latest.retain(|at, _| starts.contains_key(at));
         let latest = Some(Offset::new(offsets::text(&latest)));
-        if losses.is_empty() && ends == starts && next == stand {
+        let nothing = losses.is_empty() && ends == starts && next == stand;
+        self.tell(|told| {
+            told.idle_at = (nothing && starts == stand && latest_is(&starts, &look.latest))
+                .then(|| starts.clone());
+        });
+        if nothing {
+            self.listen(&starts).await;
             return Ok(LatestOffset { end: start.cloned(), latest, note: None });
         }
         state.ids.extend(look.ids());
@@ -431,6 +397,7 @@ impl Source for KafkaSource {
             ids: ids.iter().filter_map(used).collect(),
             starts: starts.iter().filter_map(changed).collect(),
             losses: losses.clone(),
+            epochs: self.reading.pool.epochs().of(&starts),
         };
         for loss in &losses {
             let reason = &loss.reason;
@@ -456,13 +423,14 @@ impl Source for KafkaSource {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (splits, losses) =
             if range.empty() { (Vec::new(), Vec::new()) } else { self.recorded(range).await? };
-        self.tell(|told| told.losses = losses);
+        self.tell(|told| (told.losses, told.read) = (losses, Some(range.clone())));
         self.reading.counts.losses.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let all = match &range.end {
             Some(end) => offsets::parse_logged(end.json())?.into_keys().collect(),
             None => Vec::new(),
         };
         let width = scan.session.config().target_partitions();
+        self.width.store(width, Ordering::Relaxed);
         let lanes = self.lanes(splits, &all, width);
         let full = super::rows::schema(self.choice.headers);
         let wanted: Vec<usize> = match scan.projection {
@@ -475,7 +443,23 @@ impl Source for KafkaSource {
         scan::plan(&self.reading, lanes, Arc::new(schema), &wanted)
     }
 
+    fn notices_arrivals(&self) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.idle_at.as_ref().is_some_and(|stand| self.reading.pool.hears(stand))
+    }
+
+    async fn arrival(&self) {
+        let stand = {
+            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.idle_at.clone()
+        };
+        if let Some(stand) = stand {
+            self.reading.pool.arrival(&stand).await;
+        }
+    }
+
     async fn release(&self, range: &OffsetRange) -> Result<()> {
+        self.keep_losses(range).await?;
         if let (Some(report), Some(end)) = (&self.report, &range.end) {
             report.report(&offsets::parse_logged(end.json())?).await;
         }

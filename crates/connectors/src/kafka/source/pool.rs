@@ -1,15 +1,19 @@
 //! The consumers of a query, kept between batches.
 
+use super::epochs::KnownEpochs;
+use super::offsets::Positions;
 use super::reader::Reader;
 use super::split::Lane;
+use crate::kafka::aside::drop_aside;
 use crate::kafka::client::Listener;
 use onefold_connector::Options;
 use onefold_types::Result;
 use rdkafka::ClientConfig;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Readers that a lane keeps: two, since a query may read a source twice in one batch.
 const KEPT_MAX: usize = 2;
@@ -20,6 +24,9 @@ pub(crate) struct Pool {
     options: Options,
     timeout: Duration,
     idle: Mutex<HashMap<usize, Vec<Reader>>>,
+    /// Told when something comes to a reader.
+    arrival: Arc<Notify>,
+    epochs: KnownEpochs,
 }
 
 impl fmt::Debug for Pool {
@@ -30,7 +37,13 @@ impl fmt::Debug for Pool {
 
 impl Pool {
     pub(crate) fn new(config: ClientConfig, options: Options, timeout: Duration) -> Pool {
-        Pool { config, options, timeout, idle: Mutex::default() }
+        let (idle, arrival, epochs) = (Mutex::default(), Arc::default(), KnownEpochs::default());
+        Pool { config, options, timeout, idle, arrival, epochs }
+    }
+
+    /// What its readers know of leaders.
+    pub(crate) fn epochs(&self) -> &KnownEpochs {
+        &self.epochs
     }
 
     /// A reader that is ready for the splits of a lane; a warm one where it can be used. Blocks.
@@ -48,9 +61,44 @@ impl Pool {
                 Err(error) => tracing::debug!(error = %error.chain(), "a consumer is replaced"),
             }
         }
-        let mut reader = Reader::new(&self.config, Listener::new(&self.options))?;
+        let mut reader =
+            Reader::new(&self.config, Listener::new(&self.options), &self.arrival, &self.epochs)?;
         reader.prepare(&lane.splits, self.timeout)?;
         Ok(reader)
+    }
+
+    /// Whether idle readers hear of every record at or after these offsets.
+    pub(crate) fn hears(&self, stand: &Positions) -> bool {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = || idle.values().flatten();
+        stand.iter().all(|(at, offset)| all().any(|reader| reader.stands_at(at, *offset)))
+    }
+
+    /// Assigns idle readers what they are to hear of. Blocks.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub(crate) fn listen(&self, lanes: &[Lane]) -> Result<()> {
+        for lane in lanes {
+            self.give(lane.number, self.lease(lane)?);
+        }
+        Ok(())
+    }
+
+    /// Waits until a record is there at or after these offsets.
+    pub(crate) async fn arrival(&self, stand: &Positions) {
+        while !self.has(stand) {
+            self.arrival.notified().await;
+        }
+    }
+
+    fn has(&self, stand: &Positions) -> bool {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.values_mut().flatten().any(|reader| {
+            stand
+                .iter()
+                .any(|(at, offset)| reader.stands_at(at, *offset) && reader.has(at, *offset))
+        })
     }
 
     /// Takes a reader back.
@@ -68,7 +116,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
         if !idle.is_empty() {
-            std::thread::spawn(move || drop(idle));
+            drop_aside(idle);
         }
     }
 }

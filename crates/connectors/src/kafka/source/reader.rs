@@ -1,11 +1,12 @@
 //! A consumer that stays assigned from batch to batch, so that the next records are often there
 //! before they are asked for.
 
+use super::epochs::KnownEpochs;
 use super::offsets::TopicPartition;
 use super::split::Split;
 use crate::kafka::client::Listener;
 use crate::kafka::errors;
-use crate::kafka::native::{Queue, Record, SharedConsumer};
+use crate::kafka::native::{Queue, Record, SharedConsumer, set_leader_epoch};
 use onefold_types::{Error, Result};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
@@ -13,6 +14,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// The first wait for a record, and the longest: control records end no wait, so that it is short.
 const WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
@@ -25,6 +27,8 @@ struct Part {
     /// Everything before it was handed out, is held by the queue, or is not there: a control record,
     /// a record of an aborted transaction, a gap that compaction left.
     reached: i64,
+    /// The epoch of the leader that took the last record that was handed out.
+    epoch: Option<i32>,
 }
 
 /// A consumer with the partitions that it is assigned.
@@ -32,6 +36,8 @@ pub(crate) struct Reader {
     // Before the consumer, which their records must not outlive.
     parts: HashMap<TopicPartition, Part>,
     consumer: SharedConsumer,
+    arrival: Arc<Notify>,
+    epochs: KnownEpochs,
 }
 
 /// How reading a split ended.
@@ -54,15 +60,21 @@ pub(crate) struct Until<'a> {
 }
 
 impl Reader {
-    /// A consumer without partitions.
+    /// A consumer without partitions. `arrival` is told when something comes.
     ///
     /// # Errors
     /// Invalid, when its settings do not fit.
-    pub(crate) fn new(config: &ClientConfig, listener: Listener) -> Result<Reader> {
+    pub(crate) fn new(
+        config: &ClientConfig,
+        listener: Listener,
+        arrival: &Arc<Notify>,
+        epochs: &KnownEpochs,
+    ) -> Result<Reader> {
         let consumer: BaseConsumer<Listener> = config
             .create_with_context(listener)
             .map_err(|error| errors::reading("the Kafka consumer could not be made", error))?;
-        Ok(Reader { parts: HashMap::new(), consumer: Arc::new(consumer) })
+        let (consumer, arrival) = (Arc::new(consumer), Arc::clone(arrival));
+        Ok(Reader { parts: HashMap::new(), consumer, arrival, epochs: epochs.clone() })
     }
 
     /// Sees to it that each split is the next that comes of its partition.
@@ -82,16 +94,21 @@ impl Reader {
                     &mut moved
                 }
                 None => {
-                    let queue = Queue::new(&self.consumer, topic, partition).ok_or_else(|| {
+                    let queue = Queue::new(&self.consumer, topic, partition, &self.arrival);
+                    let queue = queue.ok_or_else(|| {
                         Error::invalid(format!("`{topic}` is not a name of a topic"))
                     })?;
-                    let part = Part { queue, next: split.start, reached: split.start };
+                    let (start, epoch) = (split.start, None);
+                    let part = Part { queue, next: start, reached: start, epoch };
                     self.parts.insert(split.at.clone(), part);
                     &mut new
                 }
             };
             let start = Offset::Offset(split.start);
             list.add_partition_offset(topic, partition, start).map_err(failed)?;
+            if let Some(epoch) = self.epochs.before(&split.at, split.start) {
+                set_leader_epoch(list, topic, partition, epoch);
+            }
         }
         if moved.count() > 0 {
             let sought = self.consumer.seek_partitions(moved, timeout).map_err(failed)?;
@@ -109,6 +126,16 @@ impl Reader {
             self.consumer.incremental_assign(&new).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Whether the next of a partition that comes is at this offset.
+    pub(crate) fn stands_at(&self, at: &TopicPartition, offset: i64) -> bool {
+        self.parts.get(at).is_some_and(|part| part.next == offset)
+    }
+
+    /// Whether a record is there at or after an offset.
+    pub(crate) fn has(&mut self, at: &TopicPartition, offset: i64) -> bool {
+        self.parts.get_mut(at).is_some_and(|part| part.has(offset))
     }
 
     /// Hands out the records of a split that was prepared, in order, until `take` has enough.
@@ -130,6 +157,9 @@ impl Reader {
             match part.hand_out(split, &mut take)? {
                 Some(Ended::Whole) => {
                     part.next = split.end;
+                    if let Some(epoch) = part.epoch {
+                        self.epochs.learn(&split.at, split.end, epoch);
+                    }
                     return Ok(Ended::Whole);
                 }
                 Some(ended) => return Ok(ended),
@@ -186,6 +216,7 @@ impl Part {
             } else if offset >= self.next {
                 let more = take(&record)?;
                 self.next = offset.saturating_add(1);
+                self.epoch = record.leader_epoch().or(self.epoch);
                 self.reached = self.reached.max(self.next);
                 if !more {
                     self.queue.advance();
@@ -195,6 +226,23 @@ impl Part {
             self.queue.advance();
         }
         Ok((self.reached >= split.end).then_some(Ended::Whole))
+    }
+
+    /// Whether a record is there at or after an offset. Other events wait for who reads; the end of
+    /// the partition would stand in the way of what comes after it.
+    fn has(&mut self, offset: i64) -> bool {
+        while self.queue.fill(Duration::ZERO) > 0 {
+            let Some(record) = self.queue.peek() else { return false };
+            match record.event() {
+                Some(RDKafkaErrorCode::PartitionEOF) => {
+                    self.reached = self.reached.max(record.offset());
+                    self.queue.advance();
+                }
+                Some(_) => return true,
+                None => return record.offset() >= offset,
+            }
+        }
+        false
     }
 
     /// An event in place of a record.

@@ -2,6 +2,8 @@
 
 use super::rig::{Rig, offsets, read};
 use crate::kafka::broker::Topic;
+use onefold_connectors::kafka::LOSSES_FOLDER;
+use onefold_storage::Store;
 use onefold_types::ErrorKind;
 
 #[tokio::test]
@@ -77,4 +79,27 @@ async fn a_partition_whose_records_all_expired_is_gone_past() {
     assert_eq!(rig.drain().await.unwrap(), [Vec::new()]);
     topic.values(0, [6]);
     assert_eq!(offsets(&rig.drain().await.unwrap().concat()), [6]);
+}
+
+#[tokio::test]
+async fn losses_stay_in_the_checkpoint_each_once_however_often_they_are_released() {
+    let Some(topic) = Topic::new(1).await else { return };
+    topic.values(0, 0..3);
+    let mut rig = Rig::of(&topic).with("failOnDataLoss", "false");
+    rig.drain().await.unwrap();
+    assert!(rig.checkpoint.list(LOSSES_FOLDER).await.unwrap().is_empty());
+    topic.values(0, 3..10);
+    topic.cut(0, 6).await;
+    let source = rig.open().await.unwrap();
+    rig.batch(source.as_ref()).await.unwrap().unwrap();
+    // A driver that died before the release: the next one releases again.
+    let (_, range) = rig.intents.last().unwrap();
+    rig.open().await.unwrap().release(range).await.unwrap();
+    let files = rig.checkpoint.list(LOSSES_FOLDER).await.unwrap();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let text = rig.checkpoint.read(&files[0].path).await.unwrap().unwrap();
+    let row: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!((&row["source"], &row["topic"]), (&"0".into(), &topic.name.as_str().into()));
+    assert_eq!((&row["from"], &row["to"]), (&3.into(), &6.into()));
+    assert_eq!(row["time"], "1970-01-01T00:16:40.000Z");
 }

@@ -140,3 +140,43 @@ fn committed(servers: &str, group: &str, topic: &str) -> Vec<Option<i64>> {
     let found = consumer.committed_offsets(list, std::time::Duration::from_secs(30)).unwrap();
     found.elements().iter().map(|element| element.offset().to_raw()).collect()
 }
+
+#[tokio::test]
+async fn who_waits_hears_of_what_comes_to_any_partition() {
+    let Some(topic) = Topic::new(2).await else { return };
+    let mut rig = Rig::of(&topic);
+    let source = rig.open().await.unwrap();
+    topic.values(0, [1]);
+    // There is something to read: nobody should wait.
+    assert!(!source.notices_arrivals());
+    rig.batch(source.as_ref()).await.unwrap().unwrap();
+    // One partition was read before, the other one never.
+    for partition in [0, 1, 1, 0] {
+        assert!(rig.plan(source.as_ref()).await.unwrap().is_none());
+        assert!(source.notices_arrivals());
+        let mut arrival = source.arrival();
+        assert!(futures::poll!(&mut arrival).is_pending());
+        topic.values(partition, [2]);
+        arrival.await;
+        let rows = rig.batch(source.as_ref()).await.unwrap().unwrap();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_leader_s_epoch_is_noted_with_where_a_batch_begins_and_holds_nothing_up() {
+    let Some(topic) = Topic::new(1).await else { return };
+    let mut rig = Rig::of(&topic);
+    for round in 0..3 {
+        topic.values(0, [round]);
+        // A new process the second time: it asks the broker whether the record before is there.
+        let source = rig.open().await.unwrap();
+        rig.batch(source.as_ref()).await.unwrap().unwrap();
+        topic.values(0, [round]);
+        let rows = rig.batch(source.as_ref()).await.unwrap().unwrap();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        let note = rig.intents.last().unwrap().1.note.clone().unwrap();
+        let wanted = format!("\"epochs\":{{\"{}\":{{\"0\":0}}}}", topic.name);
+        assert!(note.contains(&wanted), "{note}");
+    }
+}
