@@ -16,6 +16,10 @@ use std::sync::Arc;
 /// The rows of one partition of a batch.
 pub type RowStream = SendableRecordBatchStream;
 
+/// The setting that tells a sink that there will be no other batch, so that it needs no mark: Spark's
+/// `DataFrame.write`. The query lives as long as the write.
+pub const ONE_BATCH: &str = "onefold.oneBatch";
+
 /// The static description of a sink.
 pub struct SinkSpec {
     /// The name in `format("…")`.

@@ -23,6 +23,7 @@ mod leftovers;
 mod line_file;
 mod manifest;
 mod names;
+mod once;
 mod options;
 mod orc_file;
 mod ownership;
@@ -42,8 +43,9 @@ use async_trait::async_trait;
 use columns::Columns;
 use encode::Encoding;
 use manifest::{Keeper, Manifest, Retention};
+use once::OneBatch;
 use onefold_connector::{
-    Attempt, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+    Attempt, ONE_BATCH, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
 };
 use onefold_storage::Store;
 use onefold_types::{Delivery, Error, OptionMap, Result};
@@ -109,6 +111,16 @@ pub(crate) struct FileSinkDefinition {
 }
 
 impl FileSinkDefinition {
+    /// How rows become files, and the time zone of times as text.
+    fn encoding(&self, context: &SinkContext) -> Result<(Encoding, String)> {
+        let columns = Columns::split(self.options.format, &context.schema, &self.partition_by)?;
+        let session_zone = context.conf.get("spark.sql.session.timeZone");
+        let time_zone = self.options.time_zone.as_ref().or(session_zone);
+        let time_zone = time_zone.map_or("UTC", String::as_str).to_owned();
+        spark_text::zone(&time_zone)?;
+        Ok((Encoding::new(columns, Arc::clone(&self.options), &time_zone)?, time_zone))
+    }
+
     /// The store with the session's settings: how to reach an object store is said there.
     fn store_for(&self, conf: &BTreeMap<String, String>) -> Result<Arc<dyn Store>> {
         let remote = !self.store.url().starts_with("file:");
@@ -174,8 +186,13 @@ impl SinkDefinition for FileSinkDefinition {
     }
 
     async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
-        let columns = Columns::split(self.options.format, &context.schema, &self.partition_by)?;
+        let (encoding, time_zone) = self.encoding(&context)?;
         let store = self.store_for(&context.conf)?;
+        let is_set = |name: &str| context.conf.get(name).is_some_and(|value| value == "true");
+        if is_set(ONE_BATCH) {
+            let options = Arc::clone(&self.options);
+            return Ok(Arc::new(OneBatch::new(store, encoding, options, time_zone)));
+        }
         let (files, hidden) = manifest::list_with_leftovers(store.as_ref()).await?;
         let joins = context.last_commit.is_none();
         let newest = manifest::newest(store.as_ref(), &files, joins).await?;
@@ -200,16 +217,12 @@ impl SinkDefinition for FileSinkDefinition {
             .get("spark.sql.streaming.fileSink.log.cleanupDelay")
             .and_then(|text| onefold_connector::options::parse_duration_ms(text))
             .unwrap_or(600_000);
-        let session_zone = context.conf.get("spark.sql.session.timeZone");
-        let time_zone = self.options.time_zone.as_ref().or(session_zone);
-        let time_zone = time_zone.map_or("UTC", String::as_str).to_owned();
-        spark_text::zone(&time_zone)?;
         // One that only looks must not change anything: the process may live.
-        let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
+        let looks = is_set("onefold.readOnly");
         let sink = FileSink {
             store,
             manifest,
-            encoding: Encoding::new(columns, Arc::clone(&self.options), &time_zone)?,
+            encoding,
             options: Arc::clone(&self.options),
             query: context.query,
             generation: context.generation,

@@ -172,10 +172,6 @@ impl ScratchFolder {
         ScratchFolder(std::env::temp_dir().join(format!("onefold-read-{}", Uuid::new_v4())))
     }
 
-    pub(crate) fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-
     pub(crate) fn location(&self) -> String {
         self.0.to_string_lossy().into_owned()
     }

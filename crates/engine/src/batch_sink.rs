@@ -1,5 +1,5 @@
-//! Writing a table once through a sink that keeps no files: Spark's `DataFrame.write` for Kafka and
-//! its like. The whole is one batch of a query that lives as long as the write.
+//! Writing a table once through a sink of streams: Spark's `DataFrame.write`. The whole is one batch
+//! of a query that lives as long as the write.
 
 use crate::batch_write::SaveMode;
 use crate::fault::from_datafusion;
@@ -8,14 +8,13 @@ use crate::run::stage::{AllRead, stage_all};
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{
-    Attempt, Clock, Fence, Options, OutputMode, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+    Attempt, Clock, Fence, ONE_BATCH, Options, OutputMode, SinkContext, SinkDefinition,
+    SinkRequest, SinkSpec,
 };
+use onefold_storage::Store;
 use onefold_types::{BatchId, Error, Generation, OptionMap, QueryId, Result, RunId};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// The setting that tells a sink that there will be no other batch, so that it needs no mark.
-const ONE_BATCH: &str = "onefold.oneBatch";
 
 /// Nobody else can know of a query that lives as long as one write.
 #[derive(Debug)]
@@ -28,30 +27,37 @@ impl Fence for Alone {
     }
 }
 
-/// Where the rows go, if the sink keeps no files.
+/// The files that the rows take the place of.
+pub(crate) struct Replaced {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) names: Vec<String>,
+}
+
+/// Where the rows go; files go under a path.
 ///
 /// # Errors
 /// Invalid: the options do not fit.
 pub(crate) fn define(
     spec: &SinkSpec,
+    path: Option<String>,
     options: OptionMap,
     partition_by: Vec<String>,
 ) -> Result<Arc<dyn SinkDefinition>> {
     let options = Options::check(&format!("sink `{}`", spec.name), spec.options, options)?;
     (spec.define)(SinkRequest {
         options,
-        path: None,
+        path,
         partition_by,
         query_name: None,
         output_mode: OutputMode::Append,
     })
 }
 
-/// Writes the rows of a table.
+/// Adds the rows of a table to what a sink without files has.
 ///
 /// # Errors
-/// As the sink's. After an error of kind Unknown the rows may be there.
-pub(crate) async fn write(
+/// As [`write`]; Invalid: the mode would take away what is there.
+pub(crate) async fn append(
     frame: &DataFrame,
     sink: &dyn SinkDefinition,
     mode: SaveMode,
@@ -63,6 +69,26 @@ pub(crate) async fn write(
             sink.description()
         )));
     }
+    run(frame, sink, None).await
+}
+
+/// Writes the rows of a table as files, in the place of others.
+///
+/// # Errors
+/// As the sink's. After an error of kind Unknown the rows may be there.
+pub(crate) async fn write(
+    frame: &DataFrame,
+    sink: &dyn SinkDefinition,
+    replaced: Replaced,
+) -> Result<()> {
+    run(frame, sink, Some(replaced)).await
+}
+
+async fn run(
+    frame: &DataFrame,
+    sink: &dyn SinkDefinition,
+    replaced: Option<Replaced>,
+) -> Result<()> {
     let session = frame.session();
     let state = session.inner.context.state();
     let plan = onefold_plan::stream::shown(frame.logical_plan().clone())?;
@@ -93,6 +119,10 @@ pub(crate) async fn write(
             return Err(error);
         }
     };
+    // Only now: the rows may come from what they replace.
+    if let Some(Replaced { store, names }) = replaced.filter(|it| !it.names.is_empty()) {
+        store.delete_all(&names).await?;
+    }
     let published = sink.publish(&attempt, outputs, &Alone).await?;
     sink.settle(&published).await
 }

@@ -124,7 +124,7 @@ impl Definition {
     fn plan(&self, context: &SinkContext, looks: bool) -> Plan {
         // What is written once is not asked for its mark.
         let marks = self.exactly_once
-            && context.conf.get("onefold.oneBatch").is_none_or(|value| value != "true");
+            && context.conf.get(onefold_connector::ONE_BATCH).is_none_or(|value| value != "true");
         let text = |name: &str| self.options.text(name).unwrap_or_default().to_owned();
         let prefix = text("onefold.kafka.transactionalIdPrefix");
         Plan {
