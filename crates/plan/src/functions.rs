@@ -18,7 +18,6 @@ mod clock_fields;
 mod collected;
 mod concat;
 mod csv;
-mod dates;
 mod datetime;
 mod decimal_division;
 mod encoded;
@@ -26,6 +25,7 @@ mod extremes;
 pub(crate) mod floats;
 pub(crate) mod generators;
 pub(crate) mod higher_order;
+mod implicit;
 pub(crate) mod inferred;
 pub(crate) mod json;
 mod list_facts;
@@ -34,6 +34,7 @@ mod lists;
 mod maps;
 mod murmur;
 mod nested_text;
+pub(crate) mod nth_field;
 mod numerals;
 mod operators;
 mod options;
@@ -52,6 +53,7 @@ pub(crate) mod window;
 pub(crate) mod zone;
 pub(crate) mod zoned_times;
 
+pub use inferred::{CsvColumns, JsonColumns};
 pub use registry::use_registry;
 
 use crate::failure;
@@ -97,7 +99,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     state.register_udaf(average::function()).map_err(failure::planning)?;
     state.register_udaf(sum::function()).map_err(failure::planning)?;
     floats::register(&mut *state)?;
-    dates::register(&mut *state)?;
+    implicit::register(&mut *state)?;
     state.add_analyzer_rule(Arc::new(SparkMeaning));
     for function in higher_order::functions() {
         state.register_higher_order_function(function).map_err(failure::planning)?;
@@ -171,6 +173,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(lists::functions());
     functions.extend(maps::functions());
     functions.extend(murmur::functions());
+    functions.push(nth_field::function());
     functions.extend(numerals::functions());
     functions.extend(patterns::functions());
     functions.extend(protobuf::functions());

@@ -41,6 +41,11 @@ pub(super) fn read(
     options: &Options,
     zone: &Zone,
 ) -> Result<ArrayRef> {
+    // One column gets the text of a line that does not fit, and none of its values.
+    let told = fields
+        .iter()
+        .position(|field| field.name() == &options.corrupt && field.data_type() == &DataType::Utf8);
+    let wanted = fields.len().saturating_sub(usize::from(told.is_some()));
     let rows: Vec<Vec<Option<String>>> = texts
         .iter()
         .map(|text| text.map_or_else(Vec::new, |text| tokens(text, options.separator)))
@@ -48,12 +53,18 @@ pub(super) fn read(
     let mut bad: Vec<bool> = rows
         .iter()
         .zip(texts)
-        .map(|(row, text)| text.is_some() && row.len() != fields.len())
+        .map(|(row, text)| text.is_some() && (row.len() != wanted || options.too_long(row)))
         .collect();
     let mut columns = Vec::with_capacity(fields.len());
     for (place, field) in fields.iter().enumerate() {
+        if told == Some(place) {
+            // Filled in below, when all values have been read.
+            columns.push(arrow::array::new_null_array(field.data_type(), texts.len()));
+            continue;
+        }
+        let at = place.saturating_sub(usize::from(told.is_some_and(|told| told < place)));
         let column: StringArray =
-            rows.iter().map(|row| row.get(place).and_then(Option::as_deref)).collect();
+            rows.iter().map(|row| row.get(at).and_then(Option::as_deref)).collect();
         let made = typed(&column, field.data_type(), options, zone)?;
         for (row, bad) in bad.iter_mut().enumerate() {
             *bad |= column.is_valid(row) && made.is_null(row);
@@ -61,6 +72,10 @@ pub(super) fn read(
         columns.push(made);
     }
     options.refuse(&bad, texts, "from_csv")?;
+    if let Some(column) = told.and_then(|told| columns.get_mut(told)) {
+        let kept = texts.iter().zip(&bad).map(|(text, bad)| text.filter(|_| *bad));
+        *column = Arc::new(kept.collect::<StringArray>());
+    }
     let nulls = NullBuffer::from_iter(texts.iter().map(|text| text.is_some()));
     let rows = StructArray::try_new_with_length(fields.clone(), columns, Some(nulls), texts.len())?;
     Ok(Arc::new(rows))

@@ -1,4 +1,4 @@
-//! `schema_of_json` and `schema_of_csv`: the type that a text seems to have.
+//! `schema_of_json` and `schema_of_csv`: the type that a text seems to have; and that of many.
 
 use super::csv::tokens;
 use super::options::Options;
@@ -26,6 +26,128 @@ pub(crate) fn schema_of(function: &str, sample: &str) -> Option<String> {
     let body = if function == "schema_of_csv" { schema_of_csv } else { schema_of_json };
     let schema = body(&sample, &DataType::Utf8).ok()?;
     schema.as_string_opt::<i32>().map(|schemas| schemas.value(0).to_owned())
+}
+
+/// The columns that texts of JSON seem to have, as `spark.read.json` finds them.
+#[derive(Debug, Default)]
+pub struct JsonColumns {
+    seen: Option<DataType>,
+    malformed: bool,
+}
+
+impl JsonColumns {
+    /// Takes one text into account. A list counts as the rows in it; a blank text is no row.
+    pub fn add(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let rows = match serde_json::from_str(text) {
+            Ok(Value::Array(rows)) => rows,
+            Ok(row) => vec![row],
+            Err(_) => Vec::new(),
+        };
+        self.malformed |= rows.is_empty() && !matches!(text.trim(), "[]");
+        for row in &rows {
+            if !row.is_object() {
+                self.malformed = true;
+                continue;
+            }
+            let row = of_value(row);
+            self.seen = Some(match self.seen.take() {
+                Some(seen) => both(seen, row),
+                None => row,
+            });
+        }
+    }
+
+    /// Whether a text was no object, nor a list of them.
+    #[must_use]
+    pub fn malformed(&self) -> bool {
+        self.malformed
+    }
+
+    /// The columns, sorted by name.
+    #[must_use]
+    pub fn fields(&self) -> Fields {
+        match self.seen.clone().map(seen) {
+            Some(DataType::Struct(fields)) => fields,
+            _ => Fields::empty(),
+        }
+    }
+}
+
+/// The columns that lines of CSV seem to have, as `spark.read.csv` finds them.
+#[derive(Debug)]
+pub struct CsvColumns {
+    separator: char,
+    header: bool,
+    names: Option<Vec<String>>,
+    types: Vec<Option<DataType>>,
+}
+
+impl CsvColumns {
+    /// With the character between values, and whether the first line has the names.
+    #[must_use]
+    pub fn new(separator: char, header: bool) -> Self {
+        CsvColumns { separator, header, names: None, types: Vec::new() }
+    }
+
+    /// Takes one line into account. The first one says how many columns there are.
+    pub fn add(&mut self, line: &str) {
+        let values = tokens(line, self.separator);
+        if self.names.is_none() {
+            let names = values.iter().enumerate().map(|(place, value)| match value {
+                Some(name) if self.header => name.clone(),
+                _ => format!("_c{place}"),
+            });
+            self.names = Some(names.collect());
+            self.types = vec![None; values.len()];
+            if self.header {
+                return;
+            }
+        }
+        for (known, value) in self.types.iter_mut().zip(values) {
+            let Some(value) = value else { continue };
+            let own = of_token(&value);
+            *known = Some(match known.take() {
+                Some(known) => of_both(known, own),
+                None => own,
+            });
+        }
+    }
+
+    /// The columns; without `typed` all are texts.
+    #[must_use]
+    pub fn fields(&self, typed: bool) -> Fields {
+        let names = self.names.iter().flatten().zip(&self.types);
+        let fields = names.map(|(name, seen)| {
+            let data_type = seen.clone().filter(|_| typed).unwrap_or(DataType::Utf8);
+            Field::new(name, data_type, true)
+        });
+        fields.collect()
+    }
+}
+
+/// The type of a column with values of both types.
+fn of_both(one: DataType, other: DataType) -> DataType {
+    let rank = |data_type: &DataType| match data_type {
+        DataType::Int32 => Some(0),
+        DataType::Int64 => Some(1),
+        DataType::Float64 => Some(2),
+        _ => None,
+    };
+    match (rank(&one), rank(&other)) {
+        _ if one == other => one,
+        (Some(first), Some(second)) if first < second => other,
+        (Some(_), Some(_)) => one,
+        _ if [&one, &other]
+            .iter()
+            .all(|it| matches!(it, DataType::Date32) || **it == timestamp()) =>
+        {
+            timestamp()
+        }
+        _ => DataType::Utf8,
+    }
 }
 
 fn schema_of_json(columns: &[ArrayRef], _: &DataType) -> Result<ArrayRef> {
@@ -152,5 +274,45 @@ fn of_token(token: &str) -> DataType {
         DataType::Boolean
     } else {
         DataType::Utf8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CsvColumns, JsonColumns};
+    use crate::schema::type_name;
+    use arrow::datatypes::{DataType, Fields};
+
+    fn named(fields: Fields) -> String {
+        type_name(&DataType::Struct(fields))
+    }
+
+    #[test]
+    fn columns_of_json_have_room_for_every_row() {
+        let mut columns = JsonColumns::default();
+        for text in
+            ["{\"b\": 1, \"a\": null}", " ", "[{\"b\": 1.5}, {\"c\": {\"x\": [1, \"y\"]}}]", "[]"]
+        {
+            columns.add(text);
+        }
+        assert!(!columns.malformed());
+        let wanted = "STRUCT<a: STRING, b: DOUBLE, c: STRUCT<x: ARRAY<STRING>>>";
+        assert_eq!(named(columns.fields()), wanted);
+        columns.add("no json");
+        assert!(columns.malformed());
+    }
+
+    #[test]
+    fn columns_of_csv_are_named_by_the_first_line() {
+        let read = |header: bool, typed: bool| {
+            let mut columns = CsvColumns::new(',', header);
+            for line in ["a,b", "1,2026-01-31", "3000000000,", "2,2026-01-31T10:00:00"] {
+                columns.add(line);
+            }
+            named(columns.fields(typed))
+        };
+        assert_eq!(read(true, true), "STRUCT<a: BIGINT, b: TIMESTAMP>");
+        assert_eq!(read(true, false), "STRUCT<a: STRING, b: STRING>");
+        assert_eq!(read(false, true), "STRUCT<_c0: STRING, _c1: STRING>");
     }
 }

@@ -1,7 +1,7 @@
 //! Spark's meaning of operators.
 
 use super::decimal_division::digits;
-use super::{list_fields, own};
+use super::{implicit, list_fields, own};
 use crate::sql::coercion::with_typed_branches;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
@@ -130,6 +130,10 @@ impl ExprPlanner for SparkOperators {
             };
         }
         Ok(PlannerResult::Planned(value))
+    }
+
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(implicit::substring(args)))
     }
 
     /// Places in a window are `INT`, and not `BIGINT`.
@@ -319,6 +323,11 @@ fn compared(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) ->
         (call("cast", vec![left, lit(wanted(right_type)?)])?, right)
     } else if text(right_type) {
         (left, call("cast", vec![right, lit(wanted(left_type)?)])?)
+    } else if left_type.is_decimal() && right_type.is_floating() {
+        // A decimal has no room for every double.
+        (plain_cast(left, DataType::Float64), right)
+    } else if right_type.is_decimal() && left_type.is_floating() {
+        (left, plain_cast(right, DataType::Float64))
     } else {
         return None;
     };

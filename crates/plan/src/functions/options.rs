@@ -20,6 +20,8 @@ pub(in crate::functions) struct Options {
     pub(in crate::functions) corrupt: String,
     /// What stands between the values of a line of CSV.
     pub(in crate::functions) separator: char,
+    /// The most characters that a value of CSV may have.
+    pub(in crate::functions) chars_max: Option<usize>,
 }
 
 impl Options {
@@ -35,6 +37,7 @@ impl Options {
             without_nulls: true,
             corrupt: "_corrupt_record".to_owned(),
             separator: ',',
+            chars_max: None,
         };
         let Some(column) = column else { return Ok(options) };
         let maps = column.as_map_opt().ok_or_else(|| {
@@ -87,16 +90,35 @@ impl Options {
                     }
                 };
             }
+            // As in Spark -1 is no bound.
+            "maxcharspercolumn" => {
+                self.chars_max = match value.trim().parse::<i64>() {
+                    Ok(-1) => None,
+                    Ok(most) => usize::try_from(most).ok(),
+                    Err(_) => {
+                        return Err(DataFusionError::Plan(format!(
+                            "`maxCharsPerColumn` is a whole number, and not `{value}`"
+                        )));
+                    }
+                };
+            }
             "ignorenullfields" => self.without_nulls = !value.eq_ignore_ascii_case("false"),
             "columnnameofcorruptrecord" => value.clone_into(&mut self.corrupt),
             _ => {
                 return Err(DataFusionError::Plan(format!(
                     "the option `{name}` of functions on JSON and CSV is not there; there are mode, \
-                     dateFormat, timestampFormat, ignoreNullFields, columnNameOfCorruptRecord, sep"
+                     dateFormat, timestampFormat, ignoreNullFields, columnNameOfCorruptRecord, sep, \
+                     maxCharsPerColumn"
                 )));
             }
         }
         Ok(())
+    }
+
+    /// Whether one of the values has more characters than it may.
+    pub(in crate::functions) fn too_long(&self, values: &[Option<String>]) -> bool {
+        let Some(most) = self.chars_max else { return false };
+        values.iter().flatten().any(|value| value.chars().count() > most)
     }
 
     /// An error, where a bad record is one.

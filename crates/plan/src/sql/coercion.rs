@@ -3,21 +3,38 @@
 //! *Why:* DataFusion finds that type when it analyses a plan. Until then such a column has the type of
 //! the first branch, and whoever asks for it, or plans an operator over it, would be told wrong.
 
+mod common;
+
 use crate::failure;
+use arrow::datatypes::DataType;
+pub(crate) use common::common_type;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result as PlanResult;
-use datafusion::logical_expr::type_coercion::other::get_coerce_type_for_case_expression;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast as plain_cast,
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast as plain_cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use onefold_types::Result;
+use std::sync::Arc;
 
 /// The plan with the types that its unions and branches have in the end.
 pub(super) fn typed(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let mut cast = false;
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let node = with_spark_types(node)?;
+        cast |= node.transformed;
+        // The types of what is below may have changed.
+        Ok(match cast {
+            true => Transformed::yes(node.data.recompute_schema()?),
+            false => node,
+        })
+    })?;
+    let plan = plan.data;
     let concerned = plan.exists(|node| {
         let branches = |expr: &Expr| expr.exists(|part| Ok(matches!(part, Expr::Case(_))));
         let mut found = matches!(node, LogicalPlan::Union(_));
@@ -32,34 +49,137 @@ pub(super) fn typed(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     }
 }
 
-/// The expression with each branch of a `CASE` in it cast to the type that all have room in.
-pub(crate) fn with_typed_branches(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    expr.transform_up(|part| {
-        let Expr::Case(mut case) = part else { return Ok(Transformed::no(part)) };
-        let types = case.when_then_expr.iter().map(|(_, then)| then.get_type(schema));
-        let types = types.collect::<PlanResult<Vec<_>>>();
-        let last = case.else_expr.as_ref().map(|last| last.get_type(schema)).transpose();
-        // The variables of a lambda have no type before it is planned.
-        let (Ok(types), Ok(last)) = (types, last) else {
-            return Ok(Transformed::no(Expr::Case(case)));
+/// One node, whose expressions keep their names.
+fn with_spark_types(node: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(mut union) = node {
+        let inputs = union.inputs.iter().map(|input| types_of(input));
+        let inputs: Vec<Vec<DataType>> = inputs.collect();
+        let Some(common) = common_columns(&inputs) else {
+            return Ok(Transformed::no(LogicalPlan::Union(union)));
         };
-        let Some(common) = get_coerce_type_for_case_expression(&types, last.as_ref()) else {
-            return Ok(Transformed::no(Expr::Case(case)));
-        };
-        if types.iter().chain(&last).all(|data_type| *data_type == common) {
-            return Ok(Transformed::no(Expr::Case(case)));
+        let fits = inputs.iter().all(|types| *types == common);
+        if fits {
+            return Ok(Transformed::no(LogicalPlan::Union(union)));
         }
-        let branches = case.when_then_expr.iter_mut().map(|(_, then)| then);
-        for (branch, data_type) in
-            branches.chain(&mut case.else_expr).zip(types.iter().chain(&last))
-        {
-            if *data_type != common {
-                **branch = plain_cast(std::mem::take(&mut **branch), common.clone());
-            }
+        for input in &mut union.inputs {
+            *input = Arc::new(fitted(input.as_ref().clone(), &common)?);
         }
-        Ok(Transformed::yes(Expr::Case(case)))
+        let union = Union::try_new_with_loose_types(union.inputs)?;
+        return Ok(Transformed::yes(LogicalPlan::Union(union)));
+    }
+    let schema = match &node {
+        LogicalPlan::TableScan(scan) => DFSchema::clone(&scan.projected_schema),
+        _ => merge_schema(&node.inputs()),
+    };
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let typed = branches_typed(expr, &schema)?;
+        Ok(match typed.transformed {
+            true => typed.update_data(|expr| name.restore(expr)),
+            false => typed,
+        })
     })
-    .data()
+}
+
+fn types_of(plan: &LogicalPlan) -> Vec<DataType> {
+    plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+}
+
+/// The common type of each column, where all sides have as many; a column without one keeps that of
+/// the first side, and the analysis of the union refuses it.
+fn common_columns(sides: &[Vec<DataType>]) -> Option<Vec<DataType>> {
+    let (first, rest) = sides.split_first()?;
+    if rest.iter().any(|side| side.len() != first.len()) {
+        return None;
+    }
+    let column = |(place, own): (usize, &DataType)| {
+        let types: Vec<DataType> =
+            sides.iter().filter_map(|side| side.get(place)).cloned().collect();
+        common_type(&types).unwrap_or_else(|| own.clone())
+    };
+    Some(first.iter().enumerate().map(column).collect())
+}
+
+/// The plan with its columns cast to these types.
+fn fitted(plan: LogicalPlan, types: &[DataType]) -> PlanResult<LogicalPlan> {
+    let columns: Vec<Expr> = plan
+        .schema()
+        .iter()
+        .zip(types)
+        .map(|((qualifier, field), data_type)| {
+            let column = Expr::Column((qualifier, field).into());
+            match field.data_type() == data_type {
+                true => column,
+                false => plain_cast(column, data_type.clone())
+                    .alias_qualified(qualifier.cloned(), field.name()),
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// The expression with values that come together cast to the type that all have room in: branches
+/// of `CASE` and `if`, elements of an array, arguments of `coalesce` and its like, the values of `IN`
+/// and `BETWEEN`.
+pub(crate) fn with_typed_branches(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    branches_typed(expr, schema).data()
+}
+
+fn branches_typed(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    expr.transform_up(|mut part| {
+        let cast = match &mut part {
+            Expr::Case(case) => {
+                let branches = case.when_then_expr.iter_mut().map(|(_, then)| then);
+                let branches = branches.chain(&mut case.else_expr).map(AsMut::as_mut);
+                alike_in(branches.collect(), schema)
+            }
+            Expr::InList(within) => {
+                let mut values: Vec<_> = within.list.iter_mut().collect();
+                values.push(&mut within.expr);
+                alike_in(values, schema)
+            }
+            Expr::Between(between) => {
+                let values: [&mut Expr; 3] =
+                    [&mut between.expr, &mut between.low, &mut between.high];
+                alike_in(values.into(), schema)
+            }
+            Expr::ScalarFunction(call) => {
+                let name = call.func.name();
+                let several = call.args.len() > 1;
+                match name {
+                    _ if !several => false,
+                    "coalesce" | "greatest" | "least" | "make_array" | "array" | "nvl"
+                    | "ifnull" => alike_in(call.args.iter_mut().collect(), schema),
+                    "if" | "nvl2" => alike_in(call.args.iter_mut().skip(1).collect(), schema),
+                    "map" => {
+                        let keys = call.args.iter_mut().step_by(2).collect();
+                        let keys = alike_in(keys, schema);
+                        alike_in(call.args.iter_mut().skip(1).step_by(2).collect(), schema) || keys
+                    }
+                    _ => false,
+                }
+            }
+            _ => false,
+        };
+        Ok(if cast { Transformed::yes(part) } else { Transformed::no(part) })
+    })
+}
+
+/// Casts values to their common type; false when they have it, or there is none.
+fn alike_in(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let types = values.iter().map(|value| value.get_type(schema)).collect::<PlanResult<Vec<_>>>();
+    // The variables of a lambda have no type before it is planned.
+    let Ok(types) = types else { return false };
+    let Some(common) = common_type(&types) else { return false };
+    let mut cast = false;
+    for (value, data_type) in values.iter_mut().zip(&types) {
+        if *data_type != common {
+            **value = plain_cast(std::mem::take(&mut **value), common.clone());
+            cast = true;
+        }
+    }
+    cast
 }
 
 /// Two sides of a union, each column of the type that both have room in. Columns without such a type
@@ -68,36 +188,14 @@ pub(crate) fn with_typed_branches(expr: Expr, schema: &DFSchema) -> PlanResult<E
 /// # Errors
 /// Internal only.
 pub fn alike(left: LogicalPlan, right: LogicalPlan) -> Result<(LogicalPlan, LogicalPlan)> {
-    let types = |plan: &LogicalPlan| -> Vec<_> {
-        plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+    let sides = [types_of(&left), types_of(&right)];
+    let Some(common) = common_columns(&sides) else { return Ok((left, right)) };
+    let side = |plan: LogicalPlan, own: &Vec<DataType>| match own == &common {
+        true => Ok(plan),
+        false => fitted(plan, &common).map_err(failure::planning),
     };
-    let (own, other) = (types(&left), types(&right));
-    let common = own.iter().zip(&other).map(|(own, other)| {
-        let common = get_coerce_type_for_case_expression(std::slice::from_ref(own), Some(other));
-        common.unwrap_or_else(|| own.clone())
-    });
-    let common: Vec<_> = common.collect();
-    let fitted = |plan: LogicalPlan, types: &[_]| -> PlanResult<LogicalPlan> {
-        if types == common.as_slice() || types.len() != common.len() {
-            return Ok(plan);
-        }
-        let columns: Vec<Expr> = plan
-            .schema()
-            .iter()
-            .zip(&common)
-            .map(|((qualifier, field), data_type)| {
-                let column = Expr::Column((qualifier, field).into());
-                match field.data_type() == data_type {
-                    true => column,
-                    false => plain_cast(column, data_type.clone())
-                        .alias_qualified(qualifier.cloned(), field.name()),
-                }
-            })
-            .collect();
-        LogicalPlanBuilder::from(plan).project(columns)?.build()
-    };
-    let left = fitted(left, &own).map_err(failure::planning)?;
-    Ok((left, fitted(right, &other).map_err(failure::planning)?))
+    let [own, other] = &sides;
+    Ok((side(left, own)?, side(right, other)?))
 }
 
 #[cfg(test)]
@@ -130,6 +228,8 @@ mod tests {
                 "1.2345",
             ),
             ("SELECT a + 1 AS a FROM (SELECT 1 AS a UNION ALL SELECT 2.5D)", "DOUBLE", "3.5"),
+            ("SELECT 1.5 AS a UNION ALL SELECT 1e300", "DOUBLE", "e300"),
+            ("SELECT 1 AS a UNION ALL SELECT '2'", "BIGINT", "2"),
         ] {
             let (types, rows) = run(text).await;
             assert_eq!(types, [data_type], "{text}");
@@ -144,6 +244,12 @@ mod tests {
             ("SELECT CASE WHEN x THEN 1 ELSE 5000000000 END AS a FROM t", "BIGINT", "5000000000"),
             ("SELECT CASE WHEN x THEN 1 ELSE 2.5D END + 1 AS a FROM t", "DOUBLE", "3.5"),
             ("SELECT sum(CASE WHEN x THEN 1 ELSE 2.5D END) AS a FROM t", "DOUBLE", "3.5"),
+            ("SELECT coalesce(if(x, NULL, 1.5), 1e300) + 1 AS a FROM t", "DOUBLE", "e300"),
+            ("SELECT max(if(x, 1.5, 1e300)) FROM t", "DOUBLE", "e300"),
+            ("SELECT array(1.5, 1e300)[1] AS a FROM t", "DOUBLE", "e300"),
+            ("SELECT 1.5 < 1e300 AND 1e300 IN (1.5, 1e300) AS a FROM t", "BOOLEAN", "true"),
+            ("SELECT 1.5 BETWEEN 1D AND 1e300 AS a FROM t", "BOOLEAN", "true"),
+            ("SELECT greatest(1.5, if(x, 1e300, 2D)) AS a FROM t", "DOUBLE", "e300"),
         ] {
             let text = text.replace("FROM t", "FROM (VALUES (true), (false)) AS t(x)");
             let (types, rows) = run(&text).await;

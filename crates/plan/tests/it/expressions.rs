@@ -26,6 +26,15 @@ async fn value(context: &SessionContext, text: &str) -> Result<(String, String),
 const CASES: &[(&str, &str, &str)] = &[
     ("any_value(CAST(NULL AS INT), true)", "NULL", "INT"),
     ("avg(CAST('1.25' AS DECIMAL(10, 2)))", "1.250000", "DECIMAL(14,6)"),
+    // Arguments that are cast to what a function takes.
+    ("date_add('2026-01-31', 1)", "2026-02-01", "DATE"),
+    ("last_day('2026-02-01')", "2026-02-28", "DATE"),
+    ("next_day('2026-02-01', 'MON')", "2026-02-02", "DATE"),
+    ("upper(5)", "5", "STRING"),
+    ("substr(12345, 2, 2)", "23", "STRING"),
+    ("trim(5)", "5", "STRING"),
+    ("lpad(5, 3, 0)", "005", "STRING"),
+    ("replace(101, 1, 2)", "202", "STRING"),
     // Operators.
     ("7 / 2", "3.5", "DOUBLE"),
     ("7 div 2 + 1", "4", "BIGINT"),
