@@ -8,6 +8,7 @@
 
 mod ddl;
 mod json;
+mod metadata;
 mod text;
 
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
@@ -15,6 +16,7 @@ use onefold_types::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use metadata::{METADATA, arrow_metadata, spark_metadata};
 pub(crate) use text::short_name;
 pub use text::{schema_ddl, schema_json, type_name};
 

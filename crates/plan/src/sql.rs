@@ -15,6 +15,8 @@ mod dialect;
 mod forms;
 mod frames;
 pub(crate) mod generate;
+mod lateral_alias;
+mod lateral_view;
 mod literals;
 mod naming;
 mod project;

@@ -7,7 +7,6 @@ use super::{
 use arrow::datatypes::{DataType, Field, Fields};
 use onefold_types::{Error, Result};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
 
 pub(super) fn fields(text: &str) -> Result<Vec<Field>> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
@@ -105,9 +104,7 @@ impl Reader {
         let nullable = value.get("nullable").and_then(Value::as_bool).unwrap_or(true);
         let mut field = Field::new(name, data_type, nullable);
         if let Some(Value::Object(entries)) = value.get("metadata") {
-            let entries: HashMap<String, String> =
-                entries.iter().map(|(key, value)| (key.clone(), metadata_text(value))).collect();
-            field.set_metadata(entries);
+            field.set_metadata(super::metadata::of_new_field(entries));
         }
         self.path.pop();
         Ok(field)
@@ -154,11 +151,4 @@ impl Reader {
 
 fn flag(object: &Map<String, Value>, key: &str) -> bool {
     object.get(key).and_then(Value::as_bool).unwrap_or(true)
-}
-
-fn metadata_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }

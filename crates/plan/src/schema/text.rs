@@ -1,6 +1,6 @@
 //! Arrow types as Spark writes them.
 
-use super::{CHAR_VARCHAR, COMMENT};
+use super::{CHAR_VARCHAR, COMMENT, spark_metadata};
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
 use serde_json::{Value, json};
 
@@ -149,17 +149,11 @@ fn json_fields(fields: &Fields) -> Value {
     let fields: Vec<Value> = fields
         .iter()
         .map(|field| {
-            let mut metadata: Vec<_> = field.metadata().iter().collect();
-            metadata.sort();
-            let metadata: serde_json::Map<String, Value> = metadata
-                .into_iter()
-                .map(|(key, value)| (key.clone(), Value::String(value.clone())))
-                .collect();
             json!({
                 "name": field.name(),
                 "type": json_type(field.data_type()),
                 "nullable": field.is_nullable(),
-                "metadata": metadata,
+                "metadata": spark_metadata(field),
             })
         })
         .collect();

@@ -204,8 +204,11 @@ impl ContextProvider for Catalog<'_> {
         self.state.config_options()
     }
 
+    /// What errors suggest: without the functions that only the planner calls.
     fn udf_names(&self) -> Vec<String> {
-        self.state.scalar_functions().keys().cloned().collect()
+        let inner = |name: &str| name.starts_with("spark_") || name.starts_with("onefold_");
+        let names = self.state.scalar_functions().keys();
+        names.filter(|name| !inner(name)).cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

@@ -10,6 +10,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 /// The column with the rows that a generator makes.
 const GENERATED: &str = "#generated";
+/// The name of an item that is to be the whole row, whatever columns it has.
+pub(super) const ROW: &str = "#row";
 /// Between several names of one item.
 pub(crate) const AND: char = '\u{1}';
 
@@ -71,6 +73,10 @@ fn made(
     for (at, item) in items.iter().enumerate() {
         if at != place {
             outer.push(item.clone());
+            continue;
+        }
+        if name == Some(ROW) {
+            outer.push(row.clone().alias(ROW));
             continue;
         }
         let fields = generated.names(plan.schema())?;

@@ -128,6 +128,11 @@ pub(super) fn name_of(expr: &Expr) -> String {
             let fields: Vec<String> = values.iter().map(inner_name).collect();
             format!("struct({})", fields.join(", "))
         }
+        // An instant has no zone in its name.
+        Expr::TypedString(_) => {
+            let text = expr.to_string();
+            text.strip_suffix("Z'").map(|text| format!("{text}'")).unwrap_or(text)
+        }
         Expr::Named { expr, name } => format!("{} AS {}", inner_name(expr), name.value),
         Expr::CompoundFieldAccess { root, access_chain } => {
             let dotted = gives_struct(root);
@@ -186,7 +191,10 @@ fn function_name(function: &Function, name: &str) -> String {
         "approx_count_distinct" => format!("{shown}({shown_first})"),
         "from_json" if gives_map => "entries".to_owned(),
         // Neither schema nor options are shown.
-        "from_json" | "from_csv" | "to_json" | "to_csv" => format!("{name}({})", shown_first),
+        "from_json" | "from_csv" | "to_json" | "to_csv" | "schema_of_json" | "schema_of_csv" => {
+            format!("{name}({})", shown_first)
+        }
+        "listagg" if count == 1 => format!("{shown}({distinct}{arguments}, NULL)"),
         _ => format!("{shown}({distinct}{arguments})"),
     };
     let over = spec.map(|spec| windows::over(name, spec)).unwrap_or_default();

@@ -6,6 +6,7 @@
 
 use super::catalog::{Tables, object_name};
 use super::generate::AND;
+use super::lateral_alias::LateralAliases;
 use super::naming::name_of;
 use super::rewrite;
 use super::scope::{
@@ -54,9 +55,9 @@ pub(super) fn select_item(
     Ok(items)
 }
 
-type Ctes = Vec<(String, Vec<Column>)>;
+pub(super) type Ctes = Vec<(String, Vec<Column>)>;
 
-struct Names<'t> {
+pub(super) struct Names<'t> {
     tables: &'t Tables,
 }
 
@@ -81,7 +82,7 @@ impl Names<'_> {
         }
         let (columns, mut relations) = self.body(&mut query.body, parent, &ctes)?;
         if let Some(order_by) = &mut query.order_by {
-            relations.insert(0, Relation { name: None, columns: columns.clone() });
+            relations.insert(0, Relation::of(None, columns.clone()));
             let scope = Scope { relations, parent };
             self.walk(order_by, &scope, &ctes)?;
         }
@@ -149,20 +150,25 @@ impl Names<'_> {
                 }
             }
         }
+        for view in std::mem::take(&mut select.lateral_views) {
+            self.lateral_view(select, &mut scope, view, ctes)?;
+        }
         window_names::put_in(select, &scope);
         let mut projection = Vec::with_capacity(select.projection.len());
         for item in std::mem::take(&mut select.projection) {
             projection.extend(scope.expand(item, false)?);
         }
         let mut columns = Vec::new();
+        let mut aliases = LateralAliases::default();
         for item in &mut projection {
+            aliases.put_in(item, &scope)?;
             columns.extend(self.item(item, &scope, ctes)?);
         }
         if let Some(selection) = &mut select.selection {
             self.walk(selection, &scope, ctes)?;
         }
         // GROUP BY, HAVING and the like see the aliases too, after the columns.
-        scope.relations.push(Relation { name: None, columns: columns.clone() });
+        scope.relations.push(Relation::of(None, columns.clone()));
         several_levels(&mut select.group_by);
         self.walk(&mut select.group_by, &scope, ctes)?;
         self.walk(&mut select.having, &scope, ctes)?;
@@ -176,32 +182,34 @@ impl Names<'_> {
     }
 
     /// Resolves an item, gives it a name, and says which columns it makes.
-    fn item(&self, item: &mut SelectItem, scope: &Scope<'_>, ctes: &Ctes) -> Result<Vec<Column>> {
+    pub(super) fn item(
+        &self,
+        item: &mut SelectItem,
+        scope: &Scope<'_>,
+        ctes: &Ctes,
+    ) -> Result<Vec<Column>> {
         match item {
             SelectItem::UnnamedExpr(expr) => {
                 let name = name_of(expr);
                 let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                let (known, data_type) = (scope.shown_name(expr), scope.type_of(expr));
                 self.walk(expr, scope, ctes)?;
                 rewrite::top_level(expr);
-                let resolved = plain.then(|| name_of(expr));
-                let column = Column {
-                    name: resolved.unwrap_or(name),
-                    data_type: scope.type_of(expr),
-                    hidden: false,
-                };
+                let resolved = known.or_else(|| plain.then(|| name_of(expr)));
+                let mut column = Column::named(resolved.unwrap_or(name));
+                column.data_type = data_type;
                 let alias = ident(&column.name);
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
                 Ok(vec![column])
             }
             SelectItem::ExprWithAlias { expr, alias } => {
+                let data_type = scope.type_of(expr);
                 self.walk(expr, scope, ctes)?;
                 rewrite::top_level(expr);
                 *alias = exact(&alias.value, alias);
-                Ok(vec![Column {
-                    name: alias.value.clone(),
-                    data_type: scope.type_of(expr),
-                    hidden: false,
-                }])
+                let mut column = Column::named(alias.value.clone());
+                column.data_type = data_type;
+                Ok(vec![column])
             }
             SelectItem::Wildcard(options) => {
                 if let Some(except) = &mut options.opt_except {
@@ -258,7 +266,7 @@ impl Names<'_> {
             TableFactor::Table { name, args: Some(_), .. }
                 if object_name(name) == table_functions::NUMBERS =>
             {
-                Ok(vec![Relation { name: None, columns: vec![Column::named("value")] }])
+                Ok(vec![Relation::of(None, vec![Column::named("value")])])
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 *factor = table_functions::table(&object_name(name), alias.as_ref(), &args.args)?;
@@ -287,10 +295,10 @@ impl Names<'_> {
                 };
                 if let Some(alias) = alias {
                     let columns = aliased(alias, columns);
-                    return Ok(vec![Relation { name: Some(alias.name.value.clone()), columns }]);
+                    return Ok(vec![Relation::of(Some(alias.name.value.clone()), columns)]);
                 }
                 let own = name.0.last().and_then(ObjectNamePart::as_ident);
-                Ok(vec![Relation { name: own.map(|own| own.value.clone()), columns }])
+                Ok(vec![Relation::of(own.map(|own| own.value.clone()), columns)])
             }
             TableFactor::Derived { lateral, subquery, alias, .. } => {
                 let parent = lateral.then_some(before).or(before.parent);
@@ -299,7 +307,7 @@ impl Names<'_> {
                     Some(alias) => (Some(alias.name.value.clone()), aliased(alias, columns)),
                     None => (None, columns),
                 };
-                Ok(vec![Relation { name, columns }])
+                Ok(vec![Relation::of(name, columns)])
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let mut scope = Scope { relations: Vec::new(), parent: before.parent };
@@ -321,13 +329,18 @@ impl Names<'_> {
                     _ => None,
                 };
                 let columns = alias.map(|alias| aliased(alias, Vec::new())).unwrap_or_default();
-                Ok(vec![Relation { name: alias.map(|alias| alias.name.value.clone()), columns }])
+                Ok(vec![Relation::of(alias.map(|alias| alias.name.value.clone()), columns)])
             }
         }
     }
 
     /// Resolves all expressions of a piece of syntax in one scope.
-    fn walk<T: VisitMut>(&self, part: &mut T, scope: &Scope<'_>, ctes: &Ctes) -> Result<()> {
+    pub(super) fn walk<T: VisitMut>(
+        &self,
+        part: &mut T,
+        scope: &Scope<'_>,
+        ctes: &Ctes,
+    ) -> Result<()> {
         let mut walk = Walk { names: self, scope, ctes, held: Vec::new(), parameters: Vec::new() };
         match part.visit(&mut walk) {
             ControlFlow::Continue(()) => Ok(()),
@@ -424,7 +437,10 @@ impl VisitorMut for Walk<'_> {
             },
             Expr::CompoundIdentifier(path) => {
                 match path.first().and_then(|first| self.parameter(first)) {
-                    Some(root) => *expr = rewrite::fields_of(root, path.get(1..).unwrap_or(&[])),
+                    Some(root) => {
+                        let root = Expr::Identifier(root);
+                        *expr = rewrite::fields_of(root, path.get(1..).unwrap_or(&[]));
+                    }
                     None => self.scope.fix_path(path),
                 }
             }

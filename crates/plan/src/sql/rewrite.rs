@@ -39,7 +39,7 @@ pub(super) fn field_access(expr: &mut Expr) {
 }
 
 /// `root.a.b`, where the root is no column.
-pub(super) fn fields_of(root: Ident, path: &[Ident]) -> Expr {
+pub(super) fn fields_of(root: Expr, path: &[Ident]) -> Expr {
     let access_chain = path
         .iter()
         .map(|name| {
@@ -47,7 +47,7 @@ pub(super) fn fields_of(root: Ident, path: &[Ident]) -> Expr {
             AccessExpr::Subscript(Subscript::Index { index })
         })
         .collect();
-    Expr::CompoundFieldAccess { root: Box::new(Expr::Identifier(root)), access_chain }
+    Expr::CompoundFieldAccess { root: Box::new(root), access_chain }
 }
 
 /// Rewrites one node whose children are done.

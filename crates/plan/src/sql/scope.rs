@@ -15,6 +15,8 @@ pub(super) struct Column {
     pub(super) name: String,
     pub(super) data_type: Option<DataType>,
     pub(super) hidden: bool,
+    /// Its name in the query that a `LATERAL VIEW` put around its table, if another one.
+    pub(super) inner: Option<String>,
 }
 
 impl Column {
@@ -23,11 +25,17 @@ impl Column {
             name: field.name().clone(),
             data_type: Some(field.data_type().clone()),
             hidden: hidden(field),
+            inner: None,
         }
     }
 
     pub(super) fn named(name: impl Into<String>) -> Self {
-        Column { name: name.into(), data_type: None, hidden: false }
+        Column { name: name.into(), data_type: None, hidden: false, inner: None }
+    }
+
+    /// The name that the planner knows.
+    pub(super) fn planned(&self) -> &str {
+        self.inner.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -39,6 +47,8 @@ pub(super) fn columns_of(schema: &Schema) -> Vec<Column> {
 pub(super) struct Relation {
     pub(super) name: Option<String>,
     pub(super) columns: Vec<Column>,
+    /// The query that a `LATERAL VIEW` put around it.
+    pub(super) within: Option<String>,
 }
 
 pub(super) struct Scope<'p> {
@@ -79,35 +89,53 @@ impl Scope<'_> {
 
     pub(super) fn fix_identifier(&self, name: &mut Ident) {
         if let Some(column) = self.column(&name.value) {
-            *name = exact(&column.name, name);
+            *name = exact(column.planned(), name);
         }
+    }
+
+    /// Whether a table here has such a column, and not one of a query around.
+    pub(super) fn has_own(&self, name: &str) -> bool {
+        let mut columns = self.relations.iter().flat_map(|relation| &relation.columns);
+        columns.any(|column| same(&column.name, name))
+    }
+
+    /// The name of the column that an item is, if the planner knows it by another one.
+    pub(super) fn shown_name(&self, item: &Expr) -> Option<String> {
+        let column = match item {
+            Expr::Identifier(name) => self.column(&name.value)?,
+            Expr::CompoundIdentifier(path) => match path.as_slice() {
+                [table, name] => self.relation(&table.value)?.column(&name.value)?,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        column.inner.as_ref().map(|_| column.name.clone())
     }
 
     /// `table.column.field…` or `column.field…`.
     pub(super) fn fix_path(&self, path: &mut [Ident]) {
         let Some((first, rest)) = path.split_first_mut() else { return };
         if let Some(relation) = self.relation(&first.value)
-            && let Some(name) = relation.name.as_deref()
+            && let Some(name) = relation.planned()
             && let Some((second, fields)) = rest.split_first_mut()
-            && let Some(column) = relation.columns.iter().find(|c| same(&c.name, &second.value))
+            && let Some(column) = relation.column(&second.value)
         {
             *first = exact(name, first);
-            *second = exact(&column.name, second);
+            *second = exact(column.planned(), second);
             fix_fields(column.data_type.as_ref(), fields);
             return;
         }
         if let Some(column) = self.column(&first.value) {
-            *first = exact(&column.name, first);
+            *first = exact(column.planned(), first);
             fix_fields(column.data_type.as_ref(), rest);
         }
     }
 
-    /// Writes a wildcard out where `always` or a hidden column asks for it.
+    /// Writes a wildcard out where `always`, a hidden column or a `LATERAL VIEW` asks for it.
     pub(super) fn expand(&self, item: SelectItem, always: bool) -> Result<Vec<SelectItem>> {
-        let any_hidden = self
-            .relations
-            .iter()
-            .any(|relation| relation.columns.iter().any(|column| column.hidden));
+        let any_hidden = self.relations.iter().any(|relation| {
+            relation.within.is_some() || relation.columns.iter().any(|column| column.hidden)
+        });
         match &item {
             SelectItem::Wildcard(options) if always || any_hidden => {
                 let excluded = excluded(options)?;
@@ -126,7 +154,8 @@ impl Scope<'_> {
                 }
                 // `s.*` of a struct column gives its fields.
                 match self.column(&first.value) {
-                    Some(Column { name, data_type: Some(DataType::Struct(fields)), .. }) => {
+                    Some(column @ Column { data_type: Some(DataType::Struct(fields)), .. }) => {
+                        let name = column.planned();
                         Ok(fields
                             .iter()
                             .filter(|field| !excluded.iter().any(|name| same(name, field.name())))
@@ -195,17 +224,36 @@ fn as_argument(item: SelectItem) -> FunctionArg {
 }
 
 impl Relation {
+    pub(super) fn of(name: Option<String>, columns: Vec<Column>) -> Self {
+        Relation { name, columns, within: None }
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| same(&column.name, name))
+    }
+
+    /// The qualifier that the planner knows.
+    fn planned(&self) -> Option<&str> {
+        self.within.as_deref().or(self.name.as_deref())
+    }
+
+    /// A column as the planner knows it.
+    pub(super) fn path(&self, column: &Column) -> Expr {
+        let name = ident(column.planned());
+        match self.planned() {
+            Some(relation) => Expr::CompoundIdentifier(vec![ident(relation), name]),
+            None => Expr::Identifier(name),
+        }
+    }
+
     pub(super) fn items(&self, excluded: &[String]) -> Vec<SelectItem> {
         self.columns
             .iter()
             .filter(|column| !column.hidden)
             .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
-            .map(|column| {
-                let expr = match &self.name {
-                    Some(name) => Expr::CompoundIdentifier(vec![ident(name), ident(&column.name)]),
-                    None => Expr::Identifier(ident(&column.name)),
-                };
-                SelectItem::ExprWithAlias { expr, alias: ident(&column.name) }
+            .map(|column| SelectItem::ExprWithAlias {
+                expr: self.path(column),
+                alias: ident(&column.name),
             })
             .collect()
     }
@@ -253,9 +301,7 @@ impl Scope<'_> {
                 let (first, rest) = path.split_first()?;
                 let from_relation = self.relation(&first.value).and_then(|relation| {
                     let (second, rest) = rest.split_first()?;
-                    let column =
-                        relation.columns.iter().find(|column| same(&column.name, &second.value))?;
-                    Some((column, rest))
+                    Some((relation.column(&second.value)?, rest))
                 });
                 let (column, rest) = match from_relation {
                     Some(found) => found,
@@ -280,7 +326,7 @@ pub(super) fn relations_of(schema: &DFSchema) -> Vec<Relation> {
         let name = qualifier.map(|qualifier| qualifier.table().to_owned());
         match relations.last_mut() {
             Some(last) if last.name == name => last.columns.push(Column::of(field)),
-            _ => relations.push(Relation { name, columns: vec![Column::of(field)] }),
+            _ => relations.push(Relation::of(name, vec![Column::of(field)])),
         }
     }
     relations

@@ -12,6 +12,7 @@
 mod expressions;
 mod functions;
 mod hidden;
+mod laterals;
 mod memory;
 mod pipelines;
 mod stateful;
