@@ -10,6 +10,9 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::{Column, DFSchema, JoinType, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
 use onefold_plan::sql;
 use onefold_types::{Error, Result};
 use std::sync::Arc;
@@ -275,9 +278,44 @@ impl DataFrame {
     pub fn collect(&self) -> Result<Vec<RecordBatch>> {
         let (context, plan) = (self.session.inner.context.clone(), self.plan.clone());
         self.session.inner.tasks.wait(async move {
-            let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
-            frame.collect().await.map_err(from_datafusion)
+            let rows = rows(&context, plan).await.map_err(from_datafusion)?;
+            rows.try_collect().await.map_err(from_datafusion)
         })
+    }
+
+    /// Gives the rows of a table that is not a stream, a piece at a time.
+    ///
+    /// # Errors
+    /// Those of computing the rows.
+    pub fn each_batch(&self, mut each: impl FnMut(&RecordBatch)) -> Result<()> {
+        let (context, plan) = (self.session.inner.context.clone(), self.plan.clone());
+        let (send, mut receive) = tokio::sync::mpsc::channel(2);
+        self.session.inner.tasks.spawn(async move {
+            let mut rows = match rows(&context, plan).await {
+                Ok(rows) => rows,
+                Err(error) => {
+                    let _ = send.send(Err(error)).await;
+                    return;
+                }
+            };
+            while let Some(batch) = rows.next().await {
+                if send.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        while let Some(batch) = futures::executor::block_on(receive.recv()) {
+            each(&batch.map_err(from_datafusion)?);
+        }
+        Ok(())
+    }
+
+    /// What is computed, after the optimizer's rules.
+    ///
+    /// # Errors
+    /// Invalid, when the plan does not hold.
+    pub fn optimized_plan(&self) -> Result<LogicalPlan> {
+        self.session.inner.context.state().optimize(&self.plan).map_err(from_datafusion)
     }
 
     /// The physical plan, as text.
@@ -310,6 +348,16 @@ impl DataFrame {
     pub fn session(&self) -> &Session {
         &self.session
     }
+}
+
+/// The rows of a plan in the order in which Spark gives them: partition by partition.
+async fn rows(
+    context: &SessionContext,
+    plan: LogicalPlan,
+) -> datafusion::error::Result<SendableRecordBatchStream> {
+    let frame = context.execute_logical_plan(plan).await?;
+    let task = Arc::new(frame.task_ctx());
+    onefold_plan::in_order(frame.create_physical_plan().await?).execute(0, task)
 }
 
 /// What two frames are joined on.

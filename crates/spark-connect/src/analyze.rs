@@ -3,7 +3,7 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
-use crate::{SPARK_VERSION, rows, types};
+use crate::{SPARK_VERSION, input_files, rows, types};
 use datafusion::logical_expr::LogicalPlan;
 use onefold_plan::schema::{parse_schema, schema_ddl, type_name};
 use onefold_plan::stream;
@@ -11,16 +11,34 @@ use spark_connect_proto::analyze_plan_request::Analyze;
 use spark_connect_proto::analyze_plan_request::explain::ExplainMode;
 use spark_connect_proto::analyze_plan_response as answer;
 use spark_connect_proto::analyze_plan_response::Result as Answer;
-use spark_connect_proto::{Plan, StorageLevel, plan};
+use spark_connect_proto::relation::RelType;
+use spark_connect_proto::{Plan, Relation, plan};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The relation that a plan message holds.
-fn planned(session: &ClientSession, plan: Option<Plan>) -> Outcome<LogicalPlan> {
+fn relation(plan: Option<Plan>) -> Outcome<Relation> {
     match crate::execute::opened(plan)? {
-        plan::OpType::Root(relation) => Planner::new(session).plan(&relation),
+        plan::OpType::Root(relation) => Ok(relation),
         _ => Err(Failure::invalid("only a relation can be analysed, not a command")),
     }
+}
+
+fn planned(session: &ClientSession, plan: Option<Plan>) -> Outcome<LogicalPlan> {
+    Planner::new(session).plan(&relation(plan)?)
+}
+
+/// Whether the rows came from the client, or from a command.
+fn is_local(relation: &RelType) -> bool {
+    matches!(
+        relation,
+        RelType::LocalRelation(_)
+            | RelType::CachedLocalRelation(_)
+            | RelType::ChunkedCachedLocalRelation(_)
+            | RelType::Catalog(_)
+            | RelType::ShowString(_)
+            | RelType::HtmlString(_)
+    )
 }
 
 /// Answers a question. Blocks.
@@ -32,9 +50,10 @@ pub(crate) fn analyze(session: &ClientSession, question: Analyze) -> Outcome<Ans
             Answer::Schema(answer::Schema { schema: Some(types::from_schema(&schema)) })
         }
         Analyze::Explain(asked) => {
-            let mode = asked.explain_mode();
+            let extended = asked.explain_mode() == ExplainMode::Extended;
             let plan = planned(session, asked.plan)?;
-            Answer::Explain(answer::Explain { explain_string: explain(session, &plan, mode)? })
+            let explain_string = explain(session, &plan, extended)?;
+            Answer::Explain(answer::Explain { explain_string })
         }
         Analyze::TreeString(asked) => {
             let plan = planned(session, asked.plan)?;
@@ -45,9 +64,9 @@ pub(crate) fn analyze(session: &ClientSession, question: Analyze) -> Outcome<Ans
             Answer::TreeString(answer::TreeString { tree_string: text })
         }
         Analyze::IsLocal(asked) => {
-            let plan = planned(session, asked.plan)?;
-            let is_local = matches!(&plan, LogicalPlan::TableScan(_) | LogicalPlan::Values(_))
-                && !stream::is_streaming(&plan);
+            let relation = relation(asked.plan)?;
+            let is_local = relation.rel_type.as_ref().is_some_and(is_local);
+            Planner::new(session).plan(&relation)?;
             Answer::IsLocal(answer::IsLocal { is_local })
         }
         Analyze::IsStreaming(asked) => {
@@ -55,8 +74,8 @@ pub(crate) fn analyze(session: &ClientSession, question: Analyze) -> Outcome<Ans
             Answer::IsStreaming(answer::IsStreaming { is_streaming: stream::is_streaming(&plan) })
         }
         Analyze::InputFiles(asked) => {
-            planned(session, asked.plan)?;
-            Answer::InputFiles(answer::InputFiles { files: Vec::new() })
+            let plan = planned(session, asked.plan)?;
+            Answer::InputFiles(answer::InputFiles { files: input_files::of(session, &plan)? })
         }
         Analyze::SparkVersion(_) => {
             Answer::SparkVersion(answer::SparkVersion { version: SPARK_VERSION.to_owned() })
@@ -88,18 +107,24 @@ pub(crate) fn analyze(session: &ClientSession, question: Analyze) -> Outcome<Ans
             let result = i32::from_le_bytes([a, b, c, d]);
             Answer::SemanticHash(answer::SemanticHash { result })
         }
-        // Frames are computed when asked for; what is "persisted" is computed again.
-        Analyze::Persist(_) => Answer::Persist(answer::Persist {}),
-        Analyze::Unpersist(_) => Answer::Unpersist(answer::Unpersist {}),
-        Analyze::GetStorageLevel(_) => Answer::GetStorageLevel(answer::GetStorageLevel {
-            storage_level: Some(StorageLevel {
-                use_disk: false,
-                use_memory: false,
-                use_off_heap: false,
-                deserialized: false,
-                replication: 1,
-            }),
-        }),
+        // Frames are computed when asked for; what is "persisted" is computed again, and all that
+        // is kept is that the client wanted it.
+        Analyze::Persist(asked) => {
+            let relation = asked.relation.ok_or_else(|| Failure::missing("relation"))?;
+            Planner::new(session).plan(&relation)?;
+            session.persisted.keep(&relation, asked.storage_level);
+            Answer::Persist(answer::Persist {})
+        }
+        Analyze::Unpersist(asked) => {
+            let relation = asked.relation.ok_or_else(|| Failure::missing("relation"))?;
+            session.persisted.forget(&relation);
+            Answer::Unpersist(answer::Unpersist {})
+        }
+        Analyze::GetStorageLevel(asked) => {
+            let relation = asked.relation.ok_or_else(|| Failure::missing("relation"))?;
+            let storage_level = Some(session.persisted.level(&relation));
+            Answer::GetStorageLevel(answer::GetStorageLevel { storage_level })
+        }
     })
 }
 
@@ -117,16 +142,31 @@ pub(crate) fn rows_schema(plan: &LogicalPlan) -> arrow::datatypes::Schema {
     arrow::datatypes::Schema::new(fields)
 }
 
-fn explain(session: &ClientSession, plan: &LogicalPlan, mode: ExplainMode) -> Outcome<String> {
+/// A plan as text; `extended` with all steps on the way to it, under Spark's headings.
+///
+/// # Errors
+/// The plan does not hold.
+pub(crate) fn explain(
+    session: &ClientSession,
+    plan: &LogicalPlan,
+    extended: bool,
+) -> Outcome<String> {
     let mut text = String::new();
-    if mode != ExplainMode::Simple && mode != ExplainMode::Unspecified {
-        let _ = writeln!(text, "== Logical Plan ==\n{}\n", plan.display_indent());
-    }
     if stream::is_streaming(plan) {
         let _ = writeln!(text, "== Streaming Plan ==\n{}", plan.display_indent());
         return Ok(text);
     }
-    let physical = session.engine.frame(plan.clone()).physical_plan()?;
+    let frame = session.engine.frame(plan.clone());
+    if extended {
+        // Names and types are found while a plan is made: what was parsed is analysed.
+        let shown = plan.display_indent();
+        let columns = schema_ddl(&rows_schema(plan));
+        let _ = writeln!(text, "== Parsed Logical Plan ==\n{shown}\n");
+        let _ = writeln!(text, "== Analyzed Logical Plan ==\n{columns}\n{shown}\n");
+        let optimized = frame.optimized_plan()?;
+        let _ = writeln!(text, "== Optimized Logical Plan ==\n{}\n", optimized.display_indent());
+    }
+    let physical = frame.physical_plan()?;
     let _ = writeln!(text, "== Physical Plan ==\n{physical}");
     Ok(text)
 }

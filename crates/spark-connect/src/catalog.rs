@@ -6,12 +6,17 @@ use crate::relation;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::catalog::SchemaProvider;
+use datafusion::catalog::view::ViewTable;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::LogicalPlan;
 use spark_connect_proto::Catalog;
 use spark_connect_proto::catalog::CatType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The database of views that all sessions see, as Spark names it.
+pub(crate) const GLOBAL: &str = "global_temp";
 
 /// Makes a view of a plan.
 pub(crate) fn create_view(
@@ -24,14 +29,58 @@ pub(crate) fn create_view(
     let taken = table_names(session).into_iter().find(|known| known.to_lowercase() == lower);
     if let Some(known) = taken {
         if !replace {
-            return Err(Failure::analysis(format!(
-                "Cannot create the temporary view `{name}` because it already exists."
-            )));
+            return Err(Failure::view_exists(name));
         }
         session.engine.drop_view(&known)?;
     }
     session.engine.frame(plan).create_or_replace_temp_view(name)?;
     Ok(())
+}
+
+/// The view's name in `global_temp.view`.
+pub(crate) fn global_name(name: &str) -> Option<&str> {
+    let (schema, view) = name.split_once('.')?;
+    schema.eq_ignore_ascii_case(GLOBAL).then_some(view)
+}
+
+/// The views that all sessions of the server see.
+fn global_views(session: &ClientSession) -> Outcome<Arc<dyn SchemaProvider>> {
+    let context = session.engine.context();
+    let schema = context.catalog("datafusion").and_then(|catalog| catalog.schema(GLOBAL));
+    schema.ok_or_else(|| Failure::missing(GLOBAL))
+}
+
+fn known_as(views: &dyn SchemaProvider, name: &str) -> Option<String> {
+    let lower = name.to_lowercase();
+    views.table_names().into_iter().find(|known| known.to_lowercase() == lower)
+}
+
+/// Makes a view that all sessions see, as `global_temp.name`, until the server ends.
+pub(crate) fn create_global_view(
+    session: &ClientSession,
+    name: &str,
+    plan: LogicalPlan,
+    replace: bool,
+) -> Outcome<()> {
+    let views = global_views(session)?;
+    if let Some(known) = known_as(views.as_ref(), name) {
+        if !replace {
+            return Err(Failure::view_exists(name));
+        }
+        views.deregister_table(&known)?;
+    }
+    // Names without quotes are in lower case.
+    views.register_table(name.to_lowercase(), Arc::new(ViewTable::new(plan, None)))?;
+    Ok(())
+}
+
+/// Drops a view of all sessions; false when there is none.
+pub(crate) fn drop_global_view(session: &ClientSession, name: &str) -> Outcome<bool> {
+    let views = global_views(session)?;
+    match known_as(views.as_ref(), name) {
+        Some(known) => Ok(views.deregister_table(&known)?.is_some()),
+        None => Ok(false),
+    }
 }
 
 /// Drops a view; false when there is none.
@@ -71,7 +120,7 @@ pub(crate) fn table_names(session: &ClientSession) -> Vec<String> {
         .flat_map(|catalog| {
             let schemas = catalog.schema_names().into_iter();
             schemas
-                .filter(|name| name != "information_schema")
+                .filter(|name| name != "information_schema" && name != GLOBAL)
                 .filter_map(|name| catalog.schema(&name))
                 .flat_map(|schema| schema.table_names())
                 .collect::<Vec<_>>()
@@ -89,7 +138,9 @@ pub(crate) fn function_names(session: &ClientSession) -> Vec<String> {
     let scalar = state.scalar_functions().keys();
     let all =
         scalar.chain(state.aggregate_functions().keys()).chain(state.window_functions().keys());
-    let names: BTreeSet<String> = all.filter(|name| !name.starts_with("spark_")).cloned().collect();
+    // Those that only the planner calls have names of ours.
+    let inner = |name: &str| name.starts_with("spark_") || name.starts_with("onefold_");
+    let names: BTreeSet<String> = all.filter(|it| !inner(it)).cloned().collect();
     names.into_iter().collect()
 }
 
@@ -99,6 +150,9 @@ pub(crate) fn answer(session: &ClientSession, catalog: &Catalog) -> Outcome<Logi
         CatType::CurrentDatabase(_) => one_text("default"),
         CatType::CurrentCatalog(_) => one_text("spark_catalog"),
         CatType::TableExists(asked) => {
+            if let Some(view) = global_name(&asked.table_name) {
+                return one_flag(known_as(global_views(session)?.as_ref(), view).is_some());
+            }
             let lower = asked.table_name.to_lowercase();
             let there = table_names(session).iter().any(|name| name.to_lowercase() == lower);
             one_flag(there)
@@ -114,7 +168,9 @@ pub(crate) fn answer(session: &ClientSession, catalog: &Catalog) -> Outcome<Logi
             )
         }
         CatType::DropTempView(asked) => one_flag(drop_view(session, &asked.view_name)?),
-        CatType::DropGlobalTempView(asked) => one_flag(drop_view(session, &asked.view_name)?),
+        CatType::DropGlobalTempView(asked) => {
+            one_flag(drop_global_view(session, &asked.view_name)?)
+        }
         CatType::IsCached(_) => one_flag(false),
         CatType::CacheTable(_)
         | CatType::UncacheTable(_)

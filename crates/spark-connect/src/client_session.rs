@@ -6,6 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::limits::{self, Limits};
 use crate::listener::ListenerStream;
 use crate::operation::{Operation, OperationIds};
+use crate::persisted::Persisted;
 use crate::python::Calls;
 use crate::python::data_source::DataSourceClass;
 use crate::python::memory::{MEMORY, allowed};
@@ -39,6 +40,8 @@ pub(crate) struct ClientSession {
     remote: Mutex<HashMap<String, LogicalPlan>>,
     /// What the client uploaded.
     pub(crate) artifacts: Artifacts,
+    /// The frames that the client wants to be kept.
+    pub(crate) persisted: Persisted,
     limits: Limits,
     python: Mutex<Option<Arc<PythonPool>>>,
     /// Data sources in Python, by their names in lower case.
@@ -87,6 +90,7 @@ impl ClientSession {
             queries: Mutex::default(),
             remote: Mutex::default(),
             artifacts: Artifacts::new(folder, limits.artifacts),
+            persisted: Persisted::default(),
             limits,
             python: Mutex::default(),
             data_sources: Mutex::default(),

@@ -8,7 +8,8 @@ use crate::python::data_source::DataSourceClass;
 use crate::python::with_calls;
 use crate::relation::Planner;
 use crate::{
-    analyze, apart, message, observed, rows, service, sql_command, streaming, types, write,
+    analyze, apart, catalog, message, observed, rows, service, sql_command, streaming, types,
+    write, write_to,
 };
 use datafusion::logical_expr::LogicalPlan;
 use futures::StreamExt;
@@ -227,7 +228,10 @@ async fn run_command(
             blocking(session, move |session| {
                 let input = view.input.as_ref().ok_or_else(|| Failure::missing("input"))?;
                 let plan = Planner::new(session).plan(input)?;
-                crate::catalog::create_view(session, &view.name, plan, view.replace)
+                match view.is_global {
+                    true => catalog::create_global_view(session, &view.name, plan, view.replace),
+                    false => catalog::create_view(session, &view.name, plan, view.replace),
+                }
             })
             .await?;
         }
@@ -237,8 +241,9 @@ async fn run_command(
                 blocking(session, move |session| write::write(session, &write, &calls)).await?;
             send_observed(operation, &written).await?;
         }
-        CommandType::WriteOperationV2(operation) => {
-            blocking(session, move |session| write::write_v2(session, &operation)).await?;
+        CommandType::WriteOperationV2(write) => {
+            let calls = operation.calls.clone();
+            blocking(session, move |session| write_to::write(session, &write, &calls)).await?;
         }
         CommandType::WriteStreamOperationStart(start) => {
             let result = blocking(session, move |session| streaming::start(session, start)).await?;

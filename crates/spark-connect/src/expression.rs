@@ -23,7 +23,7 @@ use spark_connect_proto::expression::{Cast, ExprType, UnresolvedAttribute};
 use spark_connect_proto::{CommonInlineUserDefinedFunction, Expression, expression};
 
 pub(crate) use call::call;
-pub(crate) use literal::literal;
+pub(crate) use literal::{literal, text as text_literal};
 use name::starred;
 pub(crate) use name::{Columns, parts_of, quoted};
 

@@ -42,6 +42,12 @@ pub(crate) struct Failure {
     message: String,
 }
 
+/// The parts of a name, each in backquotes.
+fn quoted(name: &str) -> String {
+    let parts: Vec<String> = name.split('.').map(|part| format!("`{part}`")).collect();
+    parts.join(".")
+}
+
 /// Result with [`Failure`].
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
@@ -81,14 +87,32 @@ impl Failure {
 
     /// A table or view that is not there.
     pub(crate) fn no_table(name: &str) -> Self {
-        let quoted: Vec<String> = name.split('.').map(|part| format!("`{part}`")).collect();
         Failure::analysis(format!(
             "The table or view {} cannot be found. Verify the spelling and correctness of the \
              schema and catalog.",
-            quoted.join(".")
+            quoted(name)
         ))
         .class("TABLE_OR_VIEW_NOT_FOUND", "42P01")
-        .with("relationName", quoted.join("."))
+        .with("relationName", quoted(name))
+    }
+
+    /// A database that is not there.
+    pub(crate) fn no_schema(name: &str) -> Self {
+        Failure::analysis(format!(
+            "The schema `{name}` cannot be found: there is one, `default`. Leave USE out."
+        ))
+        .class("SCHEMA_NOT_FOUND", "42704")
+        .with("schemaName", format!("`{name}`"))
+    }
+
+    /// A view whose name is taken.
+    pub(crate) fn view_exists(name: &str) -> Self {
+        Failure::analysis(format!(
+            "Cannot create the temporary view `{name}` because it already exists. Choose a \
+             different name, drop or replace the existing view."
+        ))
+        .class("TEMP_TABLE_OR_VIEW_ALREADY_EXISTS", "42P07")
+        .with("relationName", format!("`{name}`"))
     }
 
     /// A table whose name is taken.
@@ -108,6 +132,45 @@ impl Failure {
             "Cannot write to the table: it has {table} columns, and the rows have {rows}."
         ))
         .class("INSERT_COLUMN_ARITY_MISMATCH", "21S01")
+    }
+
+    /// A frame that is to be read as texts, and has more columns or none.
+    pub(crate) fn not_one_column(columns: usize) -> Self {
+        Failure::analysis(format!(
+            "The frame to read must have exactly one column, and it has {columns}; select the \
+             column with the texts."
+        ))
+        .class("DATAFRAME_INPUT_NOT_SINGLE_COLUMN", "42K09")
+    }
+
+    /// A frame that is to be read as texts, and has none.
+    pub(crate) fn no_texts(data_type: &str) -> Self {
+        Failure::analysis(format!(
+            "The column to read must have the type STRING, and it is {data_type}; cast it."
+        ))
+        .class("DATAFRAME_INPUT_NOT_STRING_TYPE", "42K09")
+    }
+
+    /// A column that may be NULL where a schema says that it is not.
+    pub(crate) fn nullable_field(path: &str) -> Self {
+        Failure::analysis(format!(
+            "The column or field {} is nullable while it's required to be non-nullable.",
+            quoted(path)
+        ))
+        .class("NULLABLE_COLUMN_OR_FIELD", "42000")
+        .with("name", quoted(path))
+    }
+
+    /// A column of another type than a schema says.
+    pub(crate) fn field_type(path: &str, own: &str, wanted: &str) -> Self {
+        Failure::analysis(format!(
+            "The column or field {} has type \"{own}\" while it's required to be \"{wanted}\".",
+            quoted(path)
+        ))
+        .class("INVALID_COLUMN_OR_FIELD_DATA_TYPE", "42000")
+        .with("name", quoted(path))
+        .with("type", format!("\"{own}\""))
+        .with("expectedType", format!("\"{wanted}\""))
     }
 
     /// Batches without an end, as the trigger of real-time mode asks for.

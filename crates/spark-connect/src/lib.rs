@@ -17,12 +17,14 @@ mod execute;
 mod expression;
 mod failure;
 mod functions;
+mod input_files;
 mod limits;
 mod listener;
 mod message;
 mod observe;
 mod observed;
 mod operation;
+mod persisted;
 mod python;
 mod relation;
 mod rows;
@@ -37,6 +39,7 @@ mod text_depth;
 mod tls;
 mod types;
 mod write;
+mod write_to;
 
 /// The server side that the build makes.
 #[allow(

@@ -2,15 +2,19 @@
 
 mod aggregate;
 mod columns;
+mod hint;
 mod join;
 pub(crate) mod local;
 mod missing;
+mod parse;
 mod python;
+mod range;
 mod read;
 mod sets;
 mod spread;
 mod state;
 mod statistics;
+mod to_schema;
 
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, kind};
@@ -128,7 +132,7 @@ impl<'a> Planner<'a> {
             }
             RelType::Repartition(repartition) => self.repartition(repartition),
             RelType::RepartitionByExpression(by) => self.repartition_by(by),
-            RelType::Hint(hint) => self.input(hint.input.as_deref()),
+            RelType::Hint(hint) => self.hint(hint),
             RelType::CollectMetrics(metrics) => {
                 let input = self.input(metrics.input.as_deref())?;
                 let items = self.items(input.schema(), &metrics.metrics)?;
@@ -191,6 +195,7 @@ impl<'a> Planner<'a> {
             RelType::Crosstab(wanted) => self.crosstab(wanted),
             RelType::FreqItems(wanted) => self.frequent_items(wanted),
             RelType::SampleBy(sample) => self.sample_by(sample),
+            RelType::Parse(parse) => self.parse(parse),
             RelType::Catalog(catalog) => crate::catalog::answer(self.session, catalog),
             other => Err(Failure::unsupported(format!("the relation {}", name_of(other)))),
         }
@@ -222,7 +227,13 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let item = Translator::new(&columns).item(expression)?;
-            items.extend(self.item(schema, item)?);
+            let said = match kind(expression)? {
+                ExprType::Alias(alias) => alias.metadata.as_deref(),
+                _ => None,
+            };
+            for item in self.item(schema, item)? {
+                items.push(columns::with_said(item, said)?);
+            }
         }
         Ok(items)
     }
@@ -286,7 +297,6 @@ fn name_of(relation: &RelType) -> &'static str {
         RelType::CommonInlineUserDefinedDataSource(_) => "a Python data source",
         RelType::AsOfJoin(_) => "an as-of join",
         RelType::LateralJoin(_) => "a lateral join",
-        RelType::Parse(_) => "reading JSON or CSV out of a column of texts",
         RelType::Transpose(_) => "transpose",
         RelType::UnresolvedTableValuedFunction(_) => "a table-valued function",
         RelType::RelationChanges(_) => "a change feed",

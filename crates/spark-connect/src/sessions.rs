@@ -1,9 +1,11 @@
 //! The sessions of all clients.
 
+use crate::catalog::GLOBAL;
 use crate::client_session::ClientSession;
 use crate::failure::{CLONE_CLOSED, CLONE_EXISTS, CLONE_FORMAT, Failure, Outcome};
 use crate::limits::{self, Limits};
 use crate::{LocalAddress, SessionFactory};
+use datafusion::catalog::MemorySchemaProvider;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ pub(crate) struct Sessions {
     factory: SessionFactory,
     local: LocalAddress,
     pub(crate) limits: Limits,
+    /// The views that all sessions see.
+    views: Arc<MemorySchemaProvider>,
     state: Mutex<State>,
 }
 
@@ -49,7 +53,8 @@ impl State {
 
 impl Sessions {
     pub(crate) fn new(factory: SessionFactory, local: LocalAddress, limits: Limits) -> Self {
-        Sessions { factory, local, limits, state: Mutex::default() }
+        let views = Arc::new(MemorySchemaProvider::new());
+        Sessions { factory, local, limits, views, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -128,6 +133,9 @@ impl Sessions {
             ));
         }
         let (engine, url) = ((self.factory)()?, self.local.url(user));
+        if let Some(catalog) = engine.context().catalog("datafusion") {
+            catalog.register_schema(GLOBAL, Arc::clone(&self.views) as _)?;
+        }
         Ok(Arc::new(ClientSession::new(id.to_owned(), engine, url, self.limits, now)))
     }
 

@@ -1,7 +1,9 @@
 //! `spark.sql(…)`: queries give a relation that is computed when its rows are asked for; commands
 //! run at once.
 
+mod described;
 mod shown;
+mod statement;
 mod table_statement;
 
 use crate::client_session::ClientSession;
@@ -9,16 +11,16 @@ use crate::expression::{Columns, Translator, literal};
 use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
 use crate::tables::Matching;
-use crate::{catalog, conf, rows, tables, text_depth};
+use crate::{analyze, catalog, conf, rows, tables, text_depth};
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use onefold_engine::{SaveMode, TableDefinition};
-use shown::Shown;
+use onefold_engine::SaveMode;
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
 use spark_connect_proto::{LocalRelation, Relation, Sql, SqlCommand};
+use statement::{Statement, View, ViewOf};
 use std::collections::HashMap;
 use std::sync::Arc;
 use table_statement::TableStatement;
@@ -53,7 +55,7 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
             }
         }
     }
-    if let Some(statement) = TableStatement::of(text.trim().trim_end_matches(';'))? {
+    if let Some(statement) = TableStatement::of(statement::bare(&text))? {
         run_on_table(session, statement)?;
         return texts(&[], &[]);
     }
@@ -63,6 +65,13 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
             planner.plan(&input)?;
             Ok(SqlCommandResult { relation: Some(input) })
         }
+        other => run_statement(session, other),
+    }
+}
+
+fn run_statement(session: &ClientSession, statement: Statement) -> Outcome<SqlCommandResult> {
+    match statement {
+        Statement::Query => Err(Failure::invalid("a query is no command")),
         Statement::Set(None, _) => {
             let pairs: Vec<(String, String)> = session.engine.conf().all().into_iter().collect();
             texts(
@@ -78,41 +87,86 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
             conf::set(&session.engine, &key, &value)?;
             texts(&["key", "value"], &[vec![key, value]])
         }
-        Statement::CreateView { name, query, replace } => {
-            let plan = session.engine.sql(&query)?.logical_plan().clone();
-            catalog::create_view(session, &name, plan, replace)?;
+        Statement::CreateView(view) | Statement::Cache(Some(view)) => {
+            create_view(session, view)?;
             texts(&[], &[])
         }
+        Statement::Cache(None) => texts(&[], &[]),
         Statement::DropView { name, if_exists } => {
             if !tables::drop(session, &name)? && !if_exists {
                 return Err(Failure::no_table(&name));
             }
             texts(&[], &[])
         }
-        Statement::ShowTables => {
-            let names = catalog::table_names(session);
-            let kept = session.engine.warehouse_tables();
-            let rows: Vec<Vec<String>> = names
-                .into_iter()
-                .map(|name| match kept.contains(&name) {
-                    true => vec!["default".to_owned(), name, "false".to_owned()],
-                    false => vec![String::new(), name, "true".to_owned()],
-                })
-                .collect();
-            texts(&["namespace", "tableName", "isTemporary"], &rows)
+        Statement::Truncate(name) => {
+            tables::truncate(session, &name)?;
+            texts(&[], &[])
         }
+        Statement::Use(name) if name.eq_ignore_ascii_case("default") => texts(&[], &[]),
+        Statement::Use(name) => Err(Failure::no_schema(&name)),
+        Statement::ShowTables => listed(session, &["namespace", "tableName"], |_| true),
+        Statement::ShowViews => listed(session, &["namespace", "viewName"], |kept| !kept),
         Statement::Show(shown) => {
             let (column, names) = shown.list(session)?;
             let rows: Vec<Vec<String>> = names.into_iter().map(|name| vec![name]).collect();
             texts(&[column], &rows)
         }
-        Statement::Describe(name) => {
-            let frame = session.engine.table_by(crate::relation::table_reference(&name)?)?;
-            let schema = frame.schema();
-            described(&schema, session.engine.table_definition(&name)?.as_ref())
+        Statement::ShowCreate(name) => {
+            let definition = session.engine.table_definition(&name)?;
+            let definition = definition.ok_or_else(|| Failure::no_table(&name))?;
+            texts(&["createtab_stmt"], &[vec![described::statement(&name, &definition)]])
         }
-        // Nothing is kept in memory between queries.
-        Statement::Cache => texts(&[], &[]),
+        Statement::Describe { name, extended } => {
+            let frame = session.engine.table_by(crate::relation::table_reference(&name)?)?;
+            let table = session.engine.table_definition(&name)?;
+            let rows = described::rows(&frame.schema(), &name, table.as_ref(), extended);
+            optional_texts(&described::COLUMNS, &rows)
+        }
+        Statement::DescribeQuery(query) => {
+            let schema = session.engine.sql(&query)?.schema();
+            let rows = described::rows(&schema, "", None, false);
+            optional_texts(&described::COLUMNS, &rows)
+        }
+        Statement::Explain { extended, query } => {
+            let plan = session.engine.sql(&query)?.logical_plan().clone();
+            texts(&["plan"], &[vec![analyze::explain(session, &plan, extended)?]])
+        }
+    }
+}
+
+/// The session's tables and views; `wanted` is asked whether a table of the warehouse, or a view.
+fn listed(
+    session: &ClientSession,
+    columns: &[&str; 2],
+    wanted: impl Fn(bool) -> bool,
+) -> Outcome<SqlCommandResult> {
+    let kept = session.engine.warehouse_tables();
+    let names =
+        catalog::table_names(session).into_iter().filter(|name| wanted(kept.contains(name)));
+    let rows = names.map(|name| match kept.contains(&name) {
+        true => vec!["default".to_owned(), name, "false".to_owned()],
+        false => vec![String::new(), name, "true".to_owned()],
+    });
+    let [first, second] = columns;
+    texts(&[first, second, "isTemporary"], &rows.collect::<Vec<_>>())
+}
+
+fn create_view(session: &ClientSession, view: View) -> Outcome<()> {
+    let plan = match view.of {
+        ViewOf::Query(query) => session.engine.sql(&query)?.logical_plan().clone(),
+        ViewOf::Files { format, schema, mut options } => {
+            let path = options.remove("path");
+            let mut reader = session.engine.read().format(&format).options(options);
+            if !schema.is_empty() {
+                reader = reader.schema(&schema);
+            }
+            reader.load_paths(path)?.logical_plan().clone()
+        }
+    };
+    let plan = if view.columns.is_empty() { plan } else { named(plan, &view.columns)? };
+    match view.global {
+        true => catalog::create_global_view(session, &view.name, plan, view.replace),
+        false => catalog::create_view(session, &view.name, plan, view.replace),
     }
 }
 
@@ -163,34 +217,6 @@ fn named(rows: LogicalPlan, names: &[String]) -> Outcome<LogicalPlan> {
     Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
 }
 
-/// `DESCRIBE`: the columns, then those that folders or clusters are made of.
-fn described(schema: &Schema, table: Option<&TableDefinition>) -> Outcome<SqlCommandResult> {
-    let row = |field: &Field| {
-        let kind = onefold_plan::schema::type_name(field.data_type()).to_lowercase();
-        let comment = field.metadata().get(onefold_plan::schema::COMMENT).cloned();
-        vec![Some(field.name().clone()), Some(kind), comment]
-    };
-    let mut rows: Vec<Vec<Option<String>>> =
-        schema.fields().iter().map(|field| row(field)).collect();
-    let mut part = |title: &str, names: &[String]| {
-        if names.is_empty() {
-            return;
-        }
-        let text = |it: &str| Some(it.to_owned());
-        rows.push(vec![text(title), text(""), text("")]);
-        rows.push(vec![text("# col_name"), text("data_type"), text("comment")]);
-        for name in names {
-            let field = schema.fields().iter().find(|it| it.name().eq_ignore_ascii_case(name));
-            rows.extend(field.map(|field| row(field)));
-        }
-    };
-    if let Some(table) = table {
-        part("# Partition Information", &table.partition_by);
-        part("# Clustering Information", &table.cluster_by);
-    }
-    optional_texts(&["col_name", "data_type", "comment"], &rows)
-}
-
 /// Rows of texts as the result of a command.
 fn texts(names: &[&str], rows: &[Vec<String>]) -> Outcome<SqlCommandResult> {
     let some = |row: &Vec<String>| row.iter().cloned().map(Some).collect();
@@ -219,134 +245,6 @@ fn optional_texts(names: &[&str], rows: &[Vec<Option<String>>]) -> Outcome<SqlCo
     Ok(SqlCommandResult {
         relation: Some(Relation { common: None, rel_type: Some(RelType::LocalRelation(local)) }),
     })
-}
-
-/// What a text is, beside a query.
-#[derive(Debug, PartialEq, Eq)]
-enum Statement {
-    Query,
-    Set(Option<String>, Option<String>),
-    CreateView { name: String, query: String, replace: bool },
-    DropView { name: String, if_exists: bool },
-    ShowTables,
-    Show(Shown),
-    Describe(String),
-    Cache,
-}
-
-/// The rest of a text behind words, compared without case.
-fn after<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
-    let mut rest = text.trim_start();
-    for word in words {
-        let head = rest.get(..word.len())?;
-        let tail = rest.get(word.len()..)?;
-        let ends = tail.chars().next().is_none_or(|c| !c.is_alphanumeric() && c != '_');
-        if !head.eq_ignore_ascii_case(word) || !ends {
-            return None;
-        }
-        rest = tail.trim_start();
-    }
-    Some(rest)
-}
-
-/// The first name of a text, and what is behind it.
-fn name(text: &str) -> Option<(String, &str)> {
-    let mut quoted = false;
-    let end = text.char_indices().find(|&(_, c)| {
-        quoted ^= c == '`';
-        !quoted && (c.is_whitespace() || c == '(' || c == ';')
-    });
-    let end = end.map_or(text.len(), |(place, _)| place);
-    let (name, rest) = text.split_at(end);
-    (!name.is_empty()).then(|| (name.replace('`', ""), rest.trim_start()))
-}
-
-/// The zone of `SET TIME ZONE`: a text, `LOCAL`, or an interval of hours and minutes.
-fn time_zone(text: &str) -> Outcome<String> {
-    let text = text.trim();
-    if text.eq_ignore_ascii_case("local") {
-        return Ok("UTC".to_owned());
-    }
-    let wrong = || Failure::analysis(format!("SET TIME ZONE does not take {text}"));
-    let Some(interval) = after(text, &["interval"]) else {
-        return Ok(text.trim_matches(['\'', '"']).to_owned());
-    };
-    let value = interval.trim_start().trim_start_matches(['\'', '"']);
-    let value = value.split(['\'', '"', ' ']).next().unwrap_or_default();
-    let (sign, value) = match value.strip_prefix('-') {
-        Some(value) => ('-', value),
-        None => ('+', value.trim_start_matches('+')),
-    };
-    let (hours, minutes) = value.split_once(':').unwrap_or((value, "0"));
-    let (Ok(hours), Ok(minutes)) = (hours.parse::<u8>(), minutes.parse::<u8>()) else {
-        return Err(wrong());
-    };
-    Ok(format!("{sign}{hours:02}:{minutes:02}"))
-}
-
-impl Statement {
-    fn of(text: &str) -> Outcome<Statement> {
-        let text = text.trim().trim_end_matches(';').trim();
-        let incomplete = || Failure::analysis(format!("the statement is not complete: {text}"));
-        if let Some(rest) = after(text, &["set", "time", "zone"]) {
-            let key = Some("spark.sql.session.timeZone".to_owned());
-            return time_zone(rest).map(|zone| Statement::Set(key, Some(zone)));
-        }
-        if let Some(rest) = after(text, &["set"]) {
-            let rest = rest.strip_prefix("-v").unwrap_or(rest).trim();
-            return Ok(match rest.split_once('=') {
-                Some((key, value)) => {
-                    let value = value.trim().trim_matches(['\'', '"']);
-                    Statement::Set(Some(key.trim().replace('`', "")), Some(value.to_owned()))
-                }
-                None if rest.is_empty() => Statement::Set(None, None),
-                None => Statement::Set(Some(rest.replace('`', "")), None),
-            });
-        }
-        for (words, replace) in [
-            (&["create", "or", "replace", "temporary", "view"][..], true),
-            (&["create", "or", "replace", "temp", "view"][..], true),
-            (&["create", "temporary", "view"][..], false),
-            (&["create", "temp", "view"][..], false),
-        ] {
-            if let Some(rest) = after(text, words) {
-                let (name, rest) = name(rest).ok_or_else(incomplete)?;
-                let query = after(rest, &["as"]).ok_or_else(incomplete)?.to_owned();
-                return Ok(Statement::CreateView { name, query, replace });
-            }
-        }
-        for words in [&["drop", "view"][..], &["drop", "table"][..]] {
-            if let Some(rest) = after(text, words) {
-                let exists = after(rest, &["if", "exists"]);
-                let (name, _) = name(exists.unwrap_or(rest)).ok_or_else(incomplete)?;
-                return Ok(Statement::DropView { name, if_exists: exists.is_some() });
-            }
-        }
-        if after(text, &["show", "tables"]).is_some() || after(text, &["show", "views"]).is_some() {
-            return Ok(Statement::ShowTables);
-        }
-        if let Some(shown) = Shown::of(text)? {
-            return Ok(Statement::Show(shown));
-        }
-        for words in [&["describe"][..], &["desc"][..]] {
-            if let Some(rest) = after(text, words) {
-                let rest = after(rest, &["table"]).unwrap_or(rest);
-                let (name, _) = name(rest).ok_or_else(incomplete)?;
-                return Ok(Statement::Describe(name));
-            }
-        }
-        for word in ["cache", "uncache", "clear", "refresh"] {
-            if after(text, &[word]).is_some() {
-                return Ok(Statement::Cache);
-            }
-        }
-        for word in ["create", "alter", "merge", "update", "delete", "truncate", "use"] {
-            if after(text, &[word]).is_some() {
-                return Err(Failure::unsupported(format!("the statement {}", word.to_uppercase())));
-            }
-        }
-        Ok(Statement::Query)
-    }
 }
 
 /// The text with its parameters written out.
@@ -437,34 +335,8 @@ fn unbound(name: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Statement, written_out};
+    use super::written_out;
     use std::collections::HashMap;
-
-    #[test]
-    fn statements_are_told_from_queries() {
-        assert_eq!(Statement::of("SELECT 1").unwrap(), Statement::Query);
-        assert_eq!(
-            Statement::of("set a.b = 'c' ;").unwrap(),
-            Statement::Set(Some("a.b".into()), Some("c".into()))
-        );
-        assert_eq!(
-            Statement::of("CREATE OR REPLACE TEMP VIEW v AS SELECT 1").unwrap(),
-            Statement::CreateView { name: "v".into(), query: "SELECT 1".into(), replace: true }
-        );
-        assert_eq!(
-            Statement::of("drop view if exists `v`").unwrap(),
-            Statement::DropView { name: "v".into(), if_exists: true }
-        );
-        assert!(Statement::of("ALTER TABLE t ADD COLUMN a INT").is_err());
-        let zone = |text: &str| match Statement::of(text).unwrap() {
-            Statement::Set(Some(key), Some(zone)) if key == "spark.sql.session.timeZone" => zone,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(zone("SET TIME ZONE 'Europe/Berlin'"), "Europe/Berlin");
-        assert_eq!(zone("set time zone local"), "UTC");
-        assert_eq!(zone("SET TIME ZONE INTERVAL '-08:30' HOUR TO MINUTE"), "-08:30");
-        assert_eq!(Statement::of("settle").unwrap(), Statement::Query);
-    }
 
     #[test]
     fn parameters_are_written_out_but_not_in_texts() {

@@ -77,6 +77,14 @@ pub(crate) fn insert(
         .map_err(|error| Failure::execution(&error))
 }
 
+/// Deletes all rows of a table.
+pub(crate) fn truncate(session: &ClientSession, name: &str) -> Outcome<()> {
+    let definition =
+        session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
+    let none = crate::relation::of_batches(parse_schema(&definition.schema)?, Vec::new())?;
+    insert(session, name, none, SaveMode::Overwrite, Matching::ByPlace)
+}
+
 /// Rows with the columns of a table.
 fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<LogicalPlan> {
     let there = rows.schema().fields().len();
@@ -141,6 +149,9 @@ fn held(session: &ClientSession, plan: LogicalPlan) -> Outcome<LogicalPlan> {
 
 /// Drops a table or a view; false when there is none.
 pub(crate) fn drop(session: &ClientSession, name: &str) -> Outcome<bool> {
+    if let Some(view) = catalog::global_name(name) {
+        return catalog::drop_global_view(session, view);
+    }
     let bare = name.rsplit('.').next().unwrap_or(name);
     Ok(catalog::drop_view(session, bare)? || session.engine.drop_table(name)?)
 }

@@ -2,10 +2,11 @@
 
 use crate::failure::{Failure, Outcome};
 use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
-use onefold_plan::schema::{COMMENT, parse_schema, parse_type, type_name};
+use onefold_plan::schema::{arrow_metadata, parse_schema, parse_type, spark_metadata, type_name};
 use spark_connect_proto as proto;
 use spark_connect_proto::data_type as kind;
 use spark_connect_proto::data_type::Kind;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Deepest nesting of a type, as in texts of types.
@@ -106,7 +107,11 @@ fn to_fields(fields: &kind::Struct, depth: usize) -> Outcome<Fields> {
         .map(|field| {
             let data_type =
                 field.data_type.as_ref().ok_or_else(|| Failure::missing("data_type"))?;
-            Ok(Field::new(&field.name, arrow_at(data_type, depth)?, field.nullable))
+            let known = Field::new(&field.name, arrow_at(data_type, depth)?, field.nullable);
+            Ok(match field.metadata.as_deref() {
+                None | Some("" | "{}") => known,
+                Some(text) => known.with_metadata(metadata(text)?),
+            })
         })
         .collect();
     Ok(Fields::from(fields?))
@@ -142,19 +147,20 @@ fn from_fields(fields: &Fields) -> kind::Struct {
     kind::Struct { fields, type_variation_reference: 0 }
 }
 
-/// What Spark keeps in a field's metadata: its comment and the delay of a watermark.
 fn metadata_of(field: &Field) -> Option<String> {
-    let mut kept = serde_json::Map::new();
-    for (key, value) in field.metadata() {
-        if key == COMMENT {
-            kept.insert(key.clone(), serde_json::Value::String(value.clone()));
-        } else if key == "spark.watermarkDelayMs"
-            && let Ok(ms) = value.parse::<i64>()
-        {
-            kept.insert(key.clone(), ms.into());
-        }
+    let said = spark_metadata(field);
+    (!said.is_empty()).then(|| serde_json::Value::Object(said).to_string())
+}
+
+/// What a client says of a column, as Arrow keeps it.
+///
+/// # Errors
+/// The text is no object of JSON.
+pub(crate) fn metadata(text: &str) -> Outcome<HashMap<String, String>> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Object(said)) => Ok(arrow_metadata(&said)),
+        _ => Err(Failure::invalid(format!("the metadata of a column is no object: {text}"))),
     }
-    (!kept.is_empty()).then(|| serde_json::Value::Object(kept).to_string())
 }
 
 /// The message of a type. Types that Spark does not have are those that Spark would read them as.

@@ -8,9 +8,9 @@ use crate::relation::Planner;
 use crate::tables;
 use datafusion::logical_expr::LogicalPlan;
 use onefold_engine::{SaveMode, TableDefinition};
+use spark_connect_proto::WriteOperation;
 use spark_connect_proto::write_operation::save_table::TableSaveMethod;
 use spark_connect_proto::write_operation::{SaveMode as Mode, SaveTable, SaveType};
-use spark_connect_proto::{WriteOperation, WriteOperationV2};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -111,12 +111,4 @@ fn into_table(
         cluster_by: request.clustering_columns.clone(),
     };
     tables::save(session, name, plan, mode, definition)
-}
-
-/// Writes into a table of a catalog.
-pub(crate) fn write_v2(_session: &ClientSession, request: &WriteOperationV2) -> Outcome<()> {
-    Err(Failure::unsupported(format!(
-        "writeTo(`{}`); write to a path with df.write",
-        request.table_name
-    )))
 }

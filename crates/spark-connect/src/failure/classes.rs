@@ -41,7 +41,7 @@ const fn known(
     Known { name, sql_state, classes }
 }
 
-const ALL: [Known; 38] = [
+const ALL: [Known; 41] = [
     known("AMBIGUOUS_REFERENCE", "42704", ANALYSIS),
     known("ARITHMETIC_OVERFLOW", "22003", ARITHMETIC),
     known("CANNOT_PARSE_TIMESTAMP", "22007", DATE_TIME),
@@ -55,6 +55,7 @@ const ALL: [Known; 38] = [
     known("DATATYPE_MISMATCH.DATA_DIFF_TYPES", "42K09", ANALYSIS),
     known("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "42K09", ANALYSIS),
     known("DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE", "42K09", ANALYSIS),
+    known("DATA_SOURCE_NOT_FOUND", "42K02", ANALYSIS),
     known("DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION", "22023", DATE_TIME),
     known("DIVIDE_BY_ZERO", "22012", ARITHMETIC),
     known("DUPLICATED_MAP_KEY", "23505", RUNTIME),
@@ -71,6 +72,8 @@ const ALL: [Known; 38] = [
     known("NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "22003", ARITHMETIC),
     known("NUM_COLUMNS_MISMATCH", "42826", ANALYSIS),
     known("PARSE_SYNTAX_ERROR", "42601", PARSE),
+    known("PATH_ALREADY_EXISTS", "42K04", ANALYSIS),
+    known("PATH_NOT_FOUND", "42K03", ANALYSIS),
     known("REMAINDER_BY_ZERO", "22012", ARITHMETIC),
     known("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000", RUNTIME),
     known("TABLE_OR_VIEW_NOT_FOUND", "42P01", ANALYSIS),
@@ -83,9 +86,12 @@ const ALL: [Known; 38] = [
 ];
 
 /// Words of an error of DataFusion, in lower case, and what Spark calls it.
-const MEANT: [(&str, &str); 18] = [
+const MEANT: [(&str, &str); 21] = [
     ("there is no table or view", "TABLE_OR_VIEW_NOT_FOUND"),
     ("no table named", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("already exists; use the mode append or overwrite", "PATH_ALREADY_EXISTS"),
+    ("does not exist; make the folder or correct the path", "PATH_NOT_FOUND"),
+    ("there is no source `", "DATA_SOURCE_NOT_FOUND"),
     ("there is no column", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     ("no field named", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     ("is ambiguous", "AMBIGUOUS_REFERENCE"),

@@ -97,7 +97,7 @@ impl PythonWorker {
             .map_err(|error| Error::unavailable("no port for a Python worker").because(error))?;
         let port = listener.local_addr().map(|address| address.port()).map_err(lost)?;
         let secret = Uuid::new_v4().to_string();
-        let mut command = process::command(python, &[module], &secret);
+        let mut command = process::attended(python, module, &secret);
         command
             .envs(environment.iter().copied())
             .env("PYTHONPATH", python_path(files))

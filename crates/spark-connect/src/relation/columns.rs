@@ -5,12 +5,13 @@ use crate::expression::{Columns, Translator, parts_of};
 use crate::failure::{Failure, Outcome};
 use crate::types;
 use arrow::datatypes::Field;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::SelectItem;
 use onefold_plan::stream::hidden;
 use spark_connect_proto::expression::ExprType;
-use spark_connect_proto::{Drop, Project, ToDf, ToSchema, WithColumns, WithColumnsRenamed};
+use spark_connect_proto::{Drop, Project, ToDf, WithColumns, WithColumnsRenamed};
 
 /// A column of a schema as an expression.
 pub(super) fn column(
@@ -43,7 +44,20 @@ pub(super) fn matching(schema: &DFSchema, pattern: &str) -> Outcome<Vec<Expr>> {
         .collect())
 }
 
-fn same(left: &str, right: &str) -> bool {
+/// The column with what its alias says of it.
+pub(super) fn with_said(column: Expr, metadata: Option<&str>) -> Outcome<Expr> {
+    let Some(text) = metadata.filter(|text| !text.is_empty()) else { return Ok(column) };
+    let metadata = Some(FieldMetadata::from(types::metadata(text)?));
+    Ok(match column {
+        Expr::Alias(alias) => Expr::Alias(alias.with_metadata(metadata)),
+        other => {
+            let name = other.schema_name().to_string();
+            other.alias_with_metadata(name, metadata)
+        }
+    })
+}
+
+pub(super) fn same(left: &str, right: &str) -> bool {
     left.to_lowercase() == right.to_lowercase()
 }
 
@@ -111,9 +125,10 @@ impl Planner<'_> {
             let value = alias.expr.as_deref().ok_or_else(|| Failure::missing("alias.expr"))?;
             let columns = Columns::new(input.schema(), &self.qualifiers, self.session);
             let expr = Translator::new(&columns).expression(value)?;
-            let alias = crate::expression::quoted(name);
-            let item = SelectItem::ExprWithAlias { expr, alias };
-            let expr = self.item(input.schema(), item)?.into_iter().next();
+            let said = alias.metadata.as_deref();
+            let item = SelectItem::ExprWithAlias { expr, alias: crate::expression::quoted(name) };
+            let item = self.item(input.schema(), item)?.into_iter().next();
+            let expr = item.map(|item| with_said(item, said)).transpose()?;
             added.push((name.clone(), expr));
         }
         let mut columns = Vec::new();
@@ -151,39 +166,6 @@ impl Planner<'_> {
             .map(|(qualifier, field)| column(qualifier, field))
             .filter(|column| !gone.contains(column))
             .collect();
-        built(LogicalPlanBuilder::from(input).project(columns))
-    }
-
-    /// Columns by name in the order and the types of a schema.
-    pub(super) fn fitted_to_schema(&mut self, to: &ToSchema) -> Outcome<LogicalPlan> {
-        let input = self.input(to.input.as_deref())?;
-        let wanted = to.schema.as_ref().ok_or_else(|| Failure::missing("schema"))?;
-        let wanted = types::to_schema(wanted)?;
-        let mut columns = Vec::with_capacity(wanted.fields().len());
-        for field in wanted.fields() {
-            let found = input.schema().iter().find(|(_, it)| same(it.name(), field.name()));
-            columns.push(match found {
-                Some((qualifier, known)) => {
-                    let expr = column(qualifier, known);
-                    let expr = if known.data_type() == field.data_type() {
-                        expr
-                    } else {
-                        datafusion::logical_expr::cast(expr, field.data_type().clone())
-                    };
-                    expr.alias(field.name().as_str())
-                }
-                None if field.is_nullable() => {
-                    let null = datafusion::common::ScalarValue::try_from(field.data_type())?;
-                    Expr::Literal(null, None).alias(field.name().as_str())
-                }
-                None => {
-                    return Err(Failure::analysis(format!(
-                        "there is no column `{}`, and the schema says that it is never NULL",
-                        field.name()
-                    )));
-                }
-            });
-        }
         built(LogicalPlanBuilder::from(input).project(columns))
     }
 }

@@ -9,11 +9,8 @@ use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, UNNAMED_TABLE};
 use onefold_plan::schema::{parse_schema, parse_type};
 use prost::bytes::Bytes;
-use spark_connect_proto::{CachedLocalRelation, ChunkedCachedLocalRelation, LocalRelation, Range};
+use spark_connect_proto::{CachedLocalRelation, ChunkedCachedLocalRelation, LocalRelation};
 use std::sync::Arc;
-
-/// Most rows that `range` makes in memory.
-const RANGE_MAX: u64 = 1 << 28;
 
 /// A plan of rows in memory.
 pub(crate) fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Outcome<LogicalPlan> {
@@ -99,35 +96,5 @@ impl Planner<'_> {
                 "the client refers to cached rows {hash} that it did not send"
             ))
         })
-    }
-
-    pub(super) fn range(&mut self, range: &Range) -> Outcome<LogicalPlan> {
-        let (start, end, step) = (range.start.unwrap_or(0), range.end, range.step);
-        if step == 0 {
-            return Err(Failure::invalid("requirement failed: step (0) cannot be 0"));
-        }
-        let span = i128::from(end) - i128::from(start);
-        let count = span / i128::from(step) + i128::from(span % i128::from(step) != 0);
-        let count = u64::try_from(count).unwrap_or(0);
-        if count > RANGE_MAX {
-            return Err(Failure::unsupported(format!("a range of more than {RANGE_MAX} rows")));
-        }
-        let field = arrow::datatypes::Field::new("id", DataType::Int64, false);
-        let schema = Arc::new(arrow::datatypes::Schema::new(vec![field]));
-        let mut batches = Vec::new();
-        let mut made = 0_u64;
-        while made < count {
-            let here = (count - made).min(1 << 16);
-            let values = (made..made + here).map(|place| {
-                // Within the range by the count above.
-                let value = i128::from(start) + i128::from(place) * i128::from(step);
-                i64::try_from(value).unwrap_or(end)
-            });
-            let column = arrow::array::Int64Array::from_iter_values(values);
-            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(column)]);
-            batches.push(batch.map_err(|error| Failure::invalid(error.to_string()))?);
-            made += here;
-        }
-        of_batches(schema, batches)
     }
 }

@@ -40,7 +40,7 @@ impl Planner<'_> {
         built(LogicalPlanBuilder::from(input).repartition(spread))
     }
 
-    fn partitions(&self) -> usize {
+    pub(super) fn partitions(&self) -> usize {
         self.session.engine.context().state_ref().read().config().target_partitions()
     }
 }
@@ -56,7 +56,7 @@ fn ordered(value: &Expression) -> &Expression {
     }
 }
 
-fn number(partitions: i32) -> Outcome<usize> {
+pub(super) fn number(partitions: i32) -> Outcome<usize> {
     match usize::try_from(partitions) {
         Ok(number) if (1..=PARTITIONS_MAX).contains(&number) => Ok(number),
         _ => Err(Failure::analysis(format!(

@@ -1,6 +1,6 @@
 //! `SHOW …`: what there is, by its names.
 
-use super::{after, name};
+use super::statement::{after, name};
 use crate::catalog;
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};

@@ -1,6 +1,6 @@
 //! `CREATE TABLE` and `INSERT`, as far as tables of files need them.
 
-use super::{after, name};
+use super::statement::{after, name};
 use crate::failure::{Failure, Outcome};
 use onefold_engine::TableDefinition;
 
@@ -12,7 +12,7 @@ pub(crate) enum TableStatement {
 }
 
 /// What is in brackets at the beginning of a text, and what is behind them.
-fn bracketed(text: &str) -> Option<(&str, &str)> {
+pub(super) fn bracketed(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('(')?;
     let mut depth = 1_usize;
     let mut quote: Option<char> = None;
@@ -42,12 +42,12 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// Names between commas.
-fn list(text: &str) -> Vec<String> {
+pub(super) fn list(text: &str) -> Vec<String> {
     text.split(',').map(|name| name.trim().replace('`', "")).filter(|it| !it.is_empty()).collect()
 }
 
 /// `key value` or `key = value` between commas, each in quotes or not.
-fn pairs(text: &str) -> Vec<(String, String)> {
+pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
     text.split(',')
         .filter_map(|pair| {
             let pair = pair.trim();
@@ -78,7 +78,7 @@ impl TableStatement {
     }
 }
 
-fn incomplete(text: &str) -> Failure {
+pub(super) fn incomplete(text: &str) -> Failure {
     Failure::syntax(format!("the statement is not complete: {text}"))
 }
 
@@ -145,7 +145,7 @@ fn clause<'t>(
     Err(Failure::syntax(format!("unknown clause of CREATE TABLE: {rest}")))
 }
 
-fn begins_query(text: &str) -> bool {
+pub(super) fn begins_query(text: &str) -> bool {
     let inner = text.trim_start_matches('(').trim_start();
     ["select", "with", "values", "from"].iter().any(|word| after(inner, &[word]).is_some())
 }
