@@ -173,6 +173,13 @@ def test_stopping_a_query_ends_a_function_that_hangs(
         assert select.select([process], [], [], 60)[0]
 
 
+def test_a_function_ends_with_a_server_that_is_killed(binary: Path, tmp_path: Path):
+    server = ConnectServer(binary, tmp_path / "server")
+    ended = server.run("hanging_left.py", tmp_path / "mark", server.process.pid)
+    server.process.wait()
+    assert ended.result == {"process": True}
+
+
 def test_a_function_gets_no_more_memory_than_its_process_may_have(server: ConnectServer):
     assert server.run("memory.py").result == {"small": 64, "large": True, "after": 1}
 
@@ -248,3 +255,83 @@ def test_a_server_that_others_can_reach_needs_a_token_and_says_what_is_not_encry
     assert "a-secret-of-this-test" not in told.stderr + told.stdout
     missing = onefold.call("serve", "--tls-cert", tmp_path / "none.pem", "--tls-key", token)
     assert missing.status == 2 and "none.pem" in missing.stderr
+
+
+def test_texts_are_read_as_rows(server: ConnectServer):
+    seen = server.run("texts_as_rows.py").result
+    assert seen == {
+        "json": ["struct<a:string,b:double>", ["x", 1.0], [None, 2.5], [None, 3.0]],
+        "typed": ["struct<b:double>", [1.0], [2.5], [3.0]],
+        "corrupt": [
+            "struct<_corrupt_record:string,a:string>",
+            [None, "1"],
+            ["no json", None],
+            [None, "y"],
+        ],
+        "told": [
+            "struct<a:int,_corrupt_record:string>",
+            [1, None],
+            [None, "no json"],
+            [None, '{"a": "y"}'],
+        ],
+        "dropped": ["struct<a:int>", [1]],
+        "failed": True,
+        "csv": ["struct<_c0:string,_c1:string>", ["a", "1"], ["b", "2"]],
+        "header": ["struct<id:int,day:date>", [1, "2026-01-31"], [2, None]],
+        "few": [
+            "struct<a:int,b:string,_corrupt_record:string>",
+            [1, "x", None],
+            [2, None, "2"],
+        ],
+        "given": {"unit": "cent", "bounds": [0, 9]},
+        "kept": {"unit": "cent", "bounds": [0, 9]},
+        "added": {"x": 1},
+        "taken back": {},
+        "rows": [1],
+        "fitted": ["struct<b:string,A:string>", [None, "1"]],
+        "nullable": "NULLABLE_COLUMN_OR_FIELD",
+        "type": "INVALID_COLUMN_OR_FIELD_DATA_TYPE",
+    }
+
+
+def test_statements_beside_queries_do_what_they_do_in_spark(server: ConnectServer):
+    seen = server.run("statements.py").result
+    made_by = seen.pop("made by")
+    assert made_by.startswith("CREATE TABLE t (\n  a INT,\n  b STRING COMMENT 'why')\nUSING parquet")
+    assert seen == {
+        "global": 3,
+        "taken": "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS",
+        "there": True,
+        "replaced": [[7]],
+        "gone": [True, False],
+        "cached": [0, 2],
+        "views": ["files", "twice"],
+        "described": [
+            ["a", "int", None],
+            ["b", "string", "why"],
+            ["# Partition Information", "", ""],
+            ["# col_name", "data_type", "comment"],
+            ["b", "string", "why"],
+        ],
+        "more": True,
+        "of query": [["a", "int", None]],
+        "emptied": 0,
+        "use": [None, "SCHEMA_NOT_FOUND"],
+        "explained": [True, True, True],
+        "files": [True] * len(seen["files"]),
+        "local": [True, False],
+        "held": [True, 1, False, False],
+        "hints": [2, 2, "UNRESOLVED_COLUMN.WITH_SUGGESTION"],
+        "created": "TABLE_OR_VIEW_ALREADY_EXISTS",
+        "appended": [0, 1, 5],
+        "overwritten": [[9]],
+        "nothing": ["struct<id:bigint>", 0],
+        "paths": ["PATH_ALREADY_EXISTS", "PATH_NOT_FOUND", "DATA_SOURCE_NOT_FOUND"],
+        "zipped": [["p=ä", "gz.parquet"]],
+        "lines": ["a,b\n1,-\n"],
+        "wide": [0, 1],
+        "tail": [3, 1],
+        "lateral": [[1, 2, "a"], [2, 4, "a"]],
+        "decimal": [[1e300]],
+    }
+    assert seen["files"]
