@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::relation::Planner;
 use crate::tables::Matching;
 use crate::{analyze, catalog, conf, rows, tables, text_depth};
-use arrow::array::StringArray;
+use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
@@ -143,12 +143,21 @@ fn listed(
     let kept = session.engine.warehouse_tables();
     let names =
         catalog::table_names(session).into_iter().filter(|name| wanted(kept.contains(name)));
-    let rows = names.map(|name| match kept.contains(&name) {
-        true => vec!["default".to_owned(), name, "false".to_owned()],
-        false => vec![String::new(), name, "true".to_owned()],
-    });
+    let names: Vec<String> = names.collect();
+    let temporary = |name: &String| !kept.contains(name);
+    let namespaces = names.iter().map(|it| if temporary(it) { "" } else { "default" });
     let [first, second] = columns;
-    texts(&[first, second, "isTemporary"], &rows.collect::<Vec<_>>())
+    let fields = vec![
+        Field::new(*first, DataType::Utf8, false),
+        Field::new(*second, DataType::Utf8, false),
+        Field::new("isTemporary", DataType::Boolean, false),
+    ];
+    let rows: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(namespaces)),
+        Arc::new(StringArray::from_iter_values(&names)),
+        Arc::new(names.iter().map(|name| Some(temporary(name))).collect::<BooleanArray>()),
+    ];
+    result(Arc::new(Schema::new(fields)), rows, names.len())
 }
 
 fn create_view(session: &ClientSession, view: View) -> Outcome<()> {
@@ -230,14 +239,18 @@ fn optional_texts(names: &[&str], rows: &[Vec<Option<String>>]) -> Outcome<SqlCo
         .enumerate()
         .map(|(place, name)| Field::new(*name, DataType::Utf8, nullable(place)))
         .collect();
-    let schema = Arc::new(Schema::new(fields));
-    let columns: Vec<arrow::array::ArrayRef> = (0..names.len())
+    let columns: Vec<ArrayRef> = (0..names.len())
         .map(|place| {
             let cells = rows.iter().map(|row| row.get(place).and_then(|cell| cell.as_deref()));
-            Arc::new(cells.collect::<StringArray>()) as arrow::array::ArrayRef
+            Arc::new(cells.collect::<StringArray>()) as ArrayRef
         })
         .collect();
     let count = if names.is_empty() { 0 } else { rows.len() };
+    result(Arc::new(Schema::new(fields)), columns, count)
+}
+
+/// Rows as the result of a command.
+fn result(schema: Arc<Schema>, columns: Vec<ArrayRef>, count: usize) -> Outcome<SqlCommandResult> {
     let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(count));
     let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
         .map_err(|error| Failure::invalid(error.to_string()))?;

@@ -6,6 +6,8 @@
 mod common;
 
 use crate::failure;
+use crate::functions::own;
+use crate::schema::type_name;
 use arrow::datatypes::DataType;
 pub(crate) use common::common_type;
 use datafusion::common::DFSchema;
@@ -15,7 +17,7 @@ use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast as plain_cast,
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast as plain_cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -111,7 +113,7 @@ fn fitted(plan: LogicalPlan, types: &[DataType]) -> PlanResult<LogicalPlan> {
             let column = Expr::Column((qualifier, field).into());
             match field.data_type() == data_type {
                 true => column,
-                false => plain_cast(column, data_type.clone())
+                false => cast_to(column, field.data_type(), data_type)
                     .alias_qualified(qualifier.cloned(), field.name()),
             }
         })
@@ -166,6 +168,15 @@ fn branches_typed(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>
     })
 }
 
+/// The cast; a text is read as Spark reads it, with Spark's errors.
+fn cast_to(expr: Expr, from: &DataType, to: &DataType) -> Expr {
+    let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match own("cast").filter(|_| text) {
+        Some(cast) => cast.call(vec![expr, lit(type_name(to))]),
+        None => plain_cast(expr, to.clone()),
+    }
+}
+
 /// Casts values to their common type; false when they have it, or there is none.
 fn alike_in(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let types = values.iter().map(|value| value.get_type(schema)).collect::<PlanResult<Vec<_>>>();
@@ -175,7 +186,7 @@ fn alike_in(mut values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let mut cast = false;
     for (value, data_type) in values.iter_mut().zip(&types) {
         if *data_type != common {
-            **value = plain_cast(std::mem::take(&mut **value), common.clone());
+            **value = cast_to(std::mem::take(&mut **value), data_type, &common);
             cast = true;
         }
     }
