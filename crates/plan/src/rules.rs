@@ -3,6 +3,7 @@
 mod in_order;
 mod lambdas_stay;
 mod spread;
+mod yielding;
 
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -17,6 +18,7 @@ pub(crate) fn replace(state: &mut SessionState) {
     let mut rules: Vec<Rule> = vec![Arc::new(spread::KeepSpread)];
     rules.extend(state.physical_optimizers().iter().map(lambdas_stay::guarded));
     rules.push(Arc::new(in_order::KeepOrder));
+    rules.push(Arc::new(yielding::YieldingJoins));
     let config = state.config().clone();
     // The session has its catalogs already.
     let kept = config.clone().with_create_default_catalog_and_schema(false);
