@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{
     Attempt, Clock, Fence, ONE_BATCH, Options, OutputMode, SinkContext, SinkDefinition,
-    SinkRequest, SinkSpec,
+    SinkRequest, SinkSpec, StagedOutput,
 };
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, Generation, OptionMap, QueryId, Result, RunId};
+use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -31,6 +32,26 @@ impl Fence for Alone {
 pub(crate) struct Replaced {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) names: Vec<String>,
+    /// Only those in folders that get new files: Spark's dynamic partition overwrite.
+    pub(crate) by_folder: bool,
+}
+
+impl Replaced {
+    /// The files that go, when these outputs come.
+    fn gone(&self, outputs: &[StagedOutput]) -> Vec<String> {
+        if !self.by_folder {
+            return self.names.clone();
+        }
+        let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let written: HashSet<Option<String>> = outputs
+            .iter()
+            .filter_map(|output| output.detail.get("paths")?.as_array())
+            .flatten()
+            .filter_map(|path| path.as_str())
+            .map(folder)
+            .collect();
+        self.names.iter().filter(|name| written.contains(&folder(name))).cloned().collect()
+    }
 }
 
 /// Where the rows go; files go under a path.
@@ -120,8 +141,11 @@ async fn run(
         }
     };
     // Only now: the rows may come from what they replace.
-    if let Some(Replaced { store, names }) = replaced.filter(|it| !it.names.is_empty()) {
-        store.delete_all(&names).await?;
+    if let Some(replaced) = &replaced {
+        let gone = replaced.gone(&outputs);
+        if !gone.is_empty() {
+            replaced.store.delete_all(&gone).await?;
+        }
     }
     let published = sink.publish(&attempt, outputs, &Alone).await?;
     sink.settle(&published).await

@@ -12,6 +12,11 @@ use std::sync::Arc;
 /// Formats of files.
 const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"];
 
+/// Whether an overwrite replaces the whole, or the folders that get rows.
+const OVERWRITE_OPTION: &str = "partitionOverwriteMode";
+/// The same for all writes of a session.
+const OVERWRITE_SETTING: &str = "spark.sql.sources.partitionOverwriteMode";
+
 /// What to do when there is something at the path already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SaveMode {
@@ -140,11 +145,26 @@ impl DataFrameWriter {
         let read = |name: &str| source.is_some_and(|source| names(source.options, name));
         let mut kept = OptionMap::new();
         for (name, value) in self.options.iter() {
-            if names(spec.options, name) || !read(name) {
+            let own = name.eq_ignore_ascii_case(OVERWRITE_OPTION);
+            if !own && (names(spec.options, name) || !read(name)) {
                 kept.set(name, value);
             }
         }
         kept
+    }
+
+    /// Whether only the folders that get new rows are replaced, as the option or the setting says.
+    fn replaces_folders(&self) -> Result<bool> {
+        let conf = &self.frame.session().inner.conf;
+        let given = self.options.get(OVERWRITE_OPTION).map(str::to_owned);
+        let Some(mode) = given.or_else(|| conf.get(OVERWRITE_SETTING)) else { return Ok(false) };
+        match mode.to_ascii_lowercase().as_str() {
+            "static" => Ok(false),
+            "dynamic" => Ok(!self.partition_by.is_empty()),
+            other => Err(Error::invalid(format!(
+                "{OVERWRITE_OPTION} is static or dynamic, and not `{other}`"
+            ))),
+        }
     }
 
     /// What the files take the place of; `None` if nothing is to be written.
@@ -159,8 +179,11 @@ impl DataFrameWriter {
                 )));
             }
             SaveMode::Ignore if !there.is_empty() => None,
-            SaveMode::Overwrite => Some(Replaced { store, names: there }),
-            _ => Some(Replaced { store, names: Vec::new() }),
+            SaveMode::Overwrite => {
+                let by_folder = self.replaces_folders()?;
+                Some(Replaced { store, names: there, by_folder })
+            }
+            _ => Some(Replaced { store, names: Vec::new(), by_folder: false }),
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::relation;
-use arrow::array::{ArrayRef, BooleanArray, StringArray};
+use arrow::array::{ArrayRef, BooleanArray, ListBuilder, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::SchemaProvider;
@@ -205,20 +205,28 @@ fn one_flag(flag: bool) -> Outcome<LogicalPlan> {
 
 fn list_tables(session: &ClientSession) -> Outcome<LogicalPlan> {
     let names = table_names(session);
+    let kept = session.engine.warehouse_tables();
+    let is_kept: Vec<bool> = names.iter().map(|name| kept.contains(name)).collect();
+    let told = |yes: &'static str, no: Option<&'static str>| {
+        let cells = is_kept.iter().map(|kept| if *kept { Some(yes) } else { no });
+        Arc::new(cells.collect::<StringArray>()) as ArrayRef
+    };
+    let mut namespaces = ListBuilder::new(StringBuilder::new());
+    for kept in &is_kept {
+        namespaces.append_option(kept.then_some([Some("default")]));
+    }
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
-    let list = Field::new(
-        "namespace",
-        DataType::List(Arc::new(Field::new("element", DataType::Utf8, true))),
-        true,
-    );
-    let nulls = || Arc::new(StringArray::new_null(names.len())) as ArrayRef;
+    let element = Arc::new(Field::new("element", DataType::Utf8, true));
+    let list = Field::new("namespace", DataType::List(Arc::clone(&element)), true);
+    let namespaces: ArrayRef = Arc::new(namespaces.with_field(element).finish());
+    let nulls = Arc::new(StringArray::new_null(names.len())) as ArrayRef;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from(names.clone())),
-        nulls(),
-        arrow::array::new_null_array(list.data_type(), names.len()),
-        nulls(),
-        Arc::new(StringArray::from(vec!["TEMPORARY"; names.len()])),
-        Arc::new(BooleanArray::from(vec![true; names.len()])),
+        told("spark_catalog", None),
+        namespaces,
+        nulls,
+        told("MANAGED", Some("TEMPORARY")),
+        Arc::new(is_kept.iter().map(|kept| Some(!kept)).collect::<BooleanArray>()),
     ];
     let fields = vec![
         text("name"),

@@ -203,7 +203,7 @@ fn run_on_table(session: &ClientSession, statement: TableStatement) -> Outcome<(
                 return tables::insert(session, &name, rows, mode, Matching::ByPlace);
             }
             let rows = named(rows, &columns)?;
-            tables::insert(session, &name, rows, mode, Matching::ByName)
+            tables::insert(session, &name, rows, mode, Matching::ByNameOrNull)
         }
     }
 }

@@ -13,7 +13,10 @@ use onefold_plan::stream;
 /// How columns of rows find the columns of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Matching {
+    /// Both have the same columns, in any order.
     ByName,
+    /// A column that the rows do not have is NULL.
+    ByNameOrNull,
     ByPlace,
 }
 
@@ -91,13 +94,16 @@ fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<Log
     if matching == Matching::ByPlace && there != wanted.fields().len() {
         return Err(Failure::columns_mismatch(wanted.fields().len(), there));
     }
+    if matching == Matching::ByName {
+        same_names(&rows, wanted)?;
+    }
     let mut columns = Vec::with_capacity(wanted.fields().len());
     for (place, field) in wanted.fields().iter().enumerate() {
         let lower = field.name().to_lowercase();
         let mut candidates = rows.schema().iter().enumerate();
         let found = candidates.find(|(at, (_, known))| match matching {
             Matching::ByPlace => *at == place,
-            Matching::ByName => known.name().to_lowercase() == lower,
+            Matching::ByName | Matching::ByNameOrNull => known.name().to_lowercase() == lower,
         });
         let column = match found {
             Some((_, (qualifier, known))) => {
@@ -113,6 +119,21 @@ fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<Log
         columns.push(column.alias(field.name().as_str()));
     }
     Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
+}
+
+/// Whether rows have the columns of a table, no more and no fewer: what a name was mistyped in would
+/// be lost, or NULL.
+fn same_names(rows: &LogicalPlan, wanted: &Schema) -> Outcome<()> {
+    let own: Vec<&str> = rows.schema().fields().iter().map(|it| it.name().as_str()).collect();
+    let known: Vec<&str> = wanted.fields().iter().map(|it| it.name().as_str()).collect();
+    let lacks = |names: &[&str], name: &str| !names.iter().any(|it| it.eq_ignore_ascii_case(name));
+    if own.len() != known.len() {
+        return Err(Failure::columns_mismatch(known.len(), own.len()));
+    }
+    match own.iter().find(|name| lacks(&known, name)) {
+        Some(name) => Err(Failure::no_column(name, &known.join(", "))),
+        None => Ok(()),
+    }
 }
 
 /// `df.write.saveAsTable`.

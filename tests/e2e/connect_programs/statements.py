@@ -76,6 +76,25 @@ seen["zipped"] = [(path.parent.name, path.name.split(".", 1)[1]) for path in Pat
 spark.sql("SELECT 1 AS a, CAST(NULL AS STRING) AS b").write.option("nullValue", "-").csv("lines", header=True)
 seen["lines"] = [path.read_text() for path in Path("lines").glob("part-*")]
 
+Path("na.csv").write_text('id,name\n1,\n2,NA\n3,""\n')
+seen["absent"] = rows(spark.read.options(header=True, nullValue="NA").csv("na.csv"))
+parts = spark.createDataFrame([(1, "a"), (2, "b")], "id int, k string")
+parts.write.partitionBy("k").saveAsTable("parts")
+spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+spark.createDataFrame([(9, "a")], "id int, k string").write.mode("overwrite").insertInto("parts")
+seen["folders"] = sorted(rows(spark.table("parts")))
+spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+parts.write.partitionBy("k").parquet("parts2")
+parts.limit(1).write.mode("overwrite").partitionBy("k").parquet("parts2")
+seen["whole"] = rows(spark.read.parquet("parts2"))
+wrong = parts.withColumnRenamed("id", "ident")
+seen["names"] = [
+    condition(lambda: frame.write.mode("append").saveAsTable("parts"))
+    for frame in [wrong, parts.select("id"), parts.withColumn("z", F.lit(1))]
+]
+seen["tables"] = [[table.name, table.tableType, table.isTemporary] for table in spark.catalog.listTables()]
+seen["shown"] = sorted(row.tableName for row in spark.sql("SHOW TABLES").filter("not isTemporary").collect())
+
 wide = spark.range(0, 1 << 40, 1)
 seen["wide"] = [row.id for row in wide.limit(2).collect()]
 seen["tail"] = [row.id for row in spark.range(5, 0, -2, 3).tail(2)]

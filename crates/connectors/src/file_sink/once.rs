@@ -63,8 +63,10 @@ impl Sink for OneBatch {
         let limit = self.options.rows_per_file_max;
         let stager = Stager::new(self.store.as_ref(), &self.encoding, attempt, partition, limit);
         let outcome = stager.run(rows, &self.time_zone).await?;
+        let paths: Vec<&str> = outcome.files.iter().map(|file| file.path.as_str()).collect();
+        let detail = serde_json::json!({ "paths": paths });
         self.staged().extend(outcome.files);
-        Ok(StagedOutput { partition, totals: outcome.totals, detail: serde_json::Value::Null })
+        Ok(StagedOutput { partition, totals: outcome.totals, detail })
     }
 
     async fn publish(

@@ -154,8 +154,9 @@ impl Dialect {
                 cells.push_null();
                 continue;
             };
+            let nothing = !quoted && text.is_empty();
             let text = if *quoted && text.is_empty() { &self.empty_value } else { text };
-            if *text == self.null_value && !matches!(cells, Cells::Null(_)) {
+            if (nothing || *text == self.null_value) && !matches!(cells, Cells::Null(_)) {
                 cells.push_null();
             } else if cells.push_text(text, &rows.reading).is_err() {
                 cells.push_null();
@@ -195,6 +196,9 @@ impl Dialect {
         self.for_each(input, |record| {
             let Some((tokens, _)) = record else { return Ok(true) };
             let cell = |(text, quoted): Token| {
+                if !quoted && text.is_empty() {
+                    return None;
+                }
                 let text = if quoted && text.is_empty() { self.empty_value.clone() } else { text };
                 (text != self.null_value).then_some(text)
             };
