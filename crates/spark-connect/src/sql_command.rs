@@ -200,10 +200,10 @@ fn run_on_table(session: &ClientSession, statement: TableStatement) -> Outcome<(
             let rows = session.engine.sql(&query)?.logical_plan().clone();
             let mode = if overwrite { SaveMode::Overwrite } else { SaveMode::Append };
             if columns.is_empty() {
-                return tables::insert(session, &name, rows, mode, Matching::ByPlace);
+                return tables::insert(session, &name, rows, mode, Matching::Place);
             }
             let rows = named(rows, &columns)?;
-            tables::insert(session, &name, rows, mode, Matching::ByNameOrNull)
+            tables::insert(session, &name, rows, mode, Matching::NameOrNull)
         }
     }
 }

@@ -14,10 +14,10 @@ use onefold_plan::stream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Matching {
     /// Both have the same columns, in any order.
-    ByName,
+    Name,
     /// A column that the rows do not have is NULL.
-    ByNameOrNull,
-    ByPlace,
+    NameOrNull,
+    Place,
 }
 
 /// Makes a table; with a query also its rows. False when it is there and that is fine.
@@ -44,7 +44,7 @@ pub(crate) fn create(
     definition.schema = schema_ddl(&*parse_schema(&definition.schema)?);
     session.engine.create_table(name, &definition)?;
     if let Some(plan) = rows {
-        let written = insert(session, name, plan, SaveMode::Append, Matching::ByPlace);
+        let written = insert(session, name, plan, SaveMode::Append, Matching::Place);
         if written.is_err() {
             // A table whose making failed is none.
             session.engine.drop_table(name)?;
@@ -85,16 +85,16 @@ pub(crate) fn truncate(session: &ClientSession, name: &str) -> Outcome<()> {
     let definition =
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
     let none = crate::relation::of_batches(parse_schema(&definition.schema)?, Vec::new())?;
-    insert(session, name, none, SaveMode::Overwrite, Matching::ByPlace)
+    insert(session, name, none, SaveMode::Overwrite, Matching::Place)
 }
 
 /// Rows with the columns of a table.
 fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<LogicalPlan> {
     let there = rows.schema().fields().len();
-    if matching == Matching::ByPlace && there != wanted.fields().len() {
+    if matching == Matching::Place && there != wanted.fields().len() {
         return Err(Failure::columns_mismatch(wanted.fields().len(), there));
     }
-    if matching == Matching::ByName {
+    if matching == Matching::Name {
         same_names(&rows, wanted)?;
     }
     let mut columns = Vec::with_capacity(wanted.fields().len());
@@ -102,8 +102,8 @@ fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<Log
         let lower = field.name().to_lowercase();
         let mut candidates = rows.schema().iter().enumerate();
         let found = candidates.find(|(at, (_, known))| match matching {
-            Matching::ByPlace => *at == place,
-            Matching::ByName | Matching::ByNameOrNull => known.name().to_lowercase() == lower,
+            Matching::Place => *at == place,
+            Matching::Name | Matching::NameOrNull => known.name().to_lowercase() == lower,
         });
         let column = match found {
             Some((_, (qualifier, known))) => {
@@ -148,7 +148,7 @@ pub(crate) fn save(
     match mode {
         SaveMode::ErrorIfExists if there => Err(Failure::table_exists(name)),
         SaveMode::Ignore if there => Ok(()),
-        SaveMode::Append if there => insert(session, name, rows, mode, Matching::ByName),
+        SaveMode::Append if there => insert(session, name, rows, mode, Matching::Name),
         SaveMode::Overwrite if there => {
             // The rows may come from the table itself: they are computed before it goes.
             let rows = held(session, rows)?;

@@ -98,7 +98,7 @@ fn into_table(
     let name = table.table_name.as_str();
     if table.save_method() == TableSaveMethod::InsertInto {
         let mode = if mode == SaveMode::Overwrite { mode } else { SaveMode::Append };
-        return tables::insert(session, name, plan, mode, tables::Matching::ByPlace);
+        return tables::insert(session, name, plan, mode, tables::Matching::Place);
     }
     let mut options: BTreeMap<String, String> = request.options.clone().into_iter().collect();
     let format = request.source.as_deref().filter(|format| !format.is_empty());

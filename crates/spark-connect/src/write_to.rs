@@ -29,9 +29,9 @@ pub(crate) fn write(
         Mode::Replace | Mode::CreateOrReplace => {
             tables::save(session, name, plan, SaveMode::Overwrite, definition(request)?)
         }
-        Mode::Append => tables::insert(session, name, plan, SaveMode::Append, Matching::ByName),
+        Mode::Append => tables::insert(session, name, plan, SaveMode::Append, Matching::Name),
         Mode::Overwrite if always(request.overwrite_condition.as_ref()) => {
-            tables::insert(session, name, plan, SaveMode::Overwrite, Matching::ByName)
+            tables::insert(session, name, plan, SaveMode::Overwrite, Matching::Name)
         }
         Mode::Overwrite => {
             Err(Failure::unsupported("writeTo(…).overwrite with a condition other than lit(True)"))
