@@ -131,7 +131,8 @@ async fn csv_options_mean_what_they_mean_in_spark() {
         (&[("quote", "'")], "1,'a,b',", &[Some("a,b")]),
         (&[("quote", "")], "1,\"a\",", &[Some("\"a\"")]),
         (&[("escape", "\"")], "1,\"a\"\"b\",", &[Some("a\"b")]),
-        (&[("nullValue", "NA")], "1,NA,\n2,,", &[None, Some("")]),
+        // What is empty and not quoted is NULL whatever else is.
+        (&[("nullValue", "NA")], "1,NA,\n2,,\n3,\"\",", &[None, None, Some("")]),
         (&[("emptyValue", "E")], "1,\"\",", &[Some("E")]),
         (&[("comment", "#")], "# no\n1,a,", &[Some("a")]),
         (&[("ignoreLeadingWhiteSpace", "true")], "1,  a ,", &[Some("a ")]),
