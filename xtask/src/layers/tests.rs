@@ -97,7 +97,7 @@ fn a_foreign_crate_is_kept_where_it_belongs() {
     );
     assert_eq!(
         violations(&bad),
-        ["onefold-engine may not use rdkafka: only onefold-connectors may"]
+        ["onefold-engine may not use rdkafka: only onefold-connectors, onefold-bench may"]
     );
 }
 
