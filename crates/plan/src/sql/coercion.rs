@@ -10,6 +10,7 @@ use crate::functions::own;
 use crate::schema::type_name;
 use arrow::datatypes::DataType;
 pub(crate) use common::common_type;
+use common::is_text;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -170,8 +171,7 @@ fn branches_typed(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>
 
 /// The cast; a text is read as Spark reads it, with Spark's errors.
 fn cast_to(expr: Expr, from: &DataType, to: &DataType) -> Expr {
-    let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    match own("cast").filter(|_| text) {
+    match own("cast").filter(|_| is_text(from)) {
         Some(cast) => cast.call(vec![expr, lit(type_name(to))]),
         None => plain_cast(expr, to.clone()),
     }

@@ -1,9 +1,10 @@
 //! `df.hint(…)`: those that spread rows do so; joins choose their own way, and other hints mean
 //! nothing, as in Spark.
 
-use super::{Planner, built};
+use super::Planner;
+use super::spread::{number, spread_by};
 use crate::failure::{Failure, Outcome};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Partitioning};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use spark_connect_proto::expression::literal::LiteralType;
 use spark_connect_proto::expression::{ExprType, UnresolvedAttribute};
 use spark_connect_proto::{Expression, Hint};
@@ -34,17 +35,14 @@ impl Planner<'_> {
         let input = self.input(hint.input.as_deref())?;
         let name = hint.name.to_uppercase();
         let parameters: Vec<Parameter<'_>> = hint.parameters.iter().map(parameter).collect();
-        let spread = match (name.as_str(), parameters.as_slice()) {
+        match (name.as_str(), parameters.as_slice()) {
             ("COALESCE", [Parameter::Number(count)]) => {
-                let count = super::spread::number(*count)?.min(self.partitions());
-                Partitioning::RoundRobinBatch(count)
+                spread_by(input, Vec::new(), number(*count)?.min(self.partitions()))
             }
-            ("COALESCE", _) => return Err(wrong(&name, "one number of partitions")),
+            ("COALESCE", _) => Err(wrong(&name, "one number of partitions")),
             ("REPARTITION" | "REPARTITION_BY_RANGE" | "REBALANCE", parameters) => {
                 let (count, columns) = match parameters {
-                    [Parameter::Number(count), columns @ ..] => {
-                        (super::spread::number(*count)?, columns)
-                    }
+                    [Parameter::Number(count), columns @ ..] => (number(*count)?, columns),
                     columns => (self.partitions(), columns),
                 };
                 let columns = columns.iter().map(|column| match column {
@@ -52,14 +50,10 @@ impl Planner<'_> {
                     _ => Err(wrong(&name, "a number of partitions, then columns")),
                 });
                 let columns = columns.collect::<Outcome<Vec<_>>>()?;
-                match columns.is_empty() {
-                    true => Partitioning::RoundRobinBatch(count),
-                    false => Partitioning::Hash(columns, count),
-                }
+                spread_by(input, columns, count)
             }
-            _ => return Ok(input),
-        };
-        built(LogicalPlanBuilder::from(input).repartition(spread))
+            _ => Ok(input),
+        }
     }
 
     fn hinted(&self, input: &LogicalPlan, column: &str) -> Outcome<Expr> {

@@ -3,7 +3,7 @@
 
 use super::{Planner, built};
 use crate::failure::{Failure, Outcome};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Partitioning};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Partitioning};
 use spark_connect_proto::expression::{ExprType, SortOrder};
 use spark_connect_proto::{Expression, Repartition, RepartitionByExpression};
 
@@ -19,8 +19,7 @@ impl Planner<'_> {
             true => wanted,
             false => wanted.min(self.partitions()),
         };
-        let spread = Partitioning::RoundRobinBatch(partitions);
-        built(LogicalPlanBuilder::from(input).repartition(spread))
+        spread_by(input, Vec::new(), partitions)
     }
 
     /// By values; `repartitionByRange` too: its ranges are not kept, only that equal values stay
@@ -33,16 +32,25 @@ impl Planner<'_> {
         };
         let values = by.partition_exprs.iter().map(|value| self.expression(&input, ordered(value)));
         let values = values.collect::<Outcome<Vec<_>>>()?;
-        let spread = match values.is_empty() {
-            true => Partitioning::RoundRobinBatch(partitions),
-            false => Partitioning::Hash(values, partitions),
-        };
-        built(LogicalPlanBuilder::from(input).repartition(spread))
+        spread_by(input, values, partitions)
     }
 
     pub(super) fn partitions(&self) -> usize {
         self.session.engine.context().state_ref().read().config().target_partitions()
     }
+}
+
+/// The rows over so many partitions: equal values together, or evenly where there are none.
+pub(super) fn spread_by(
+    input: LogicalPlan,
+    values: Vec<Expr>,
+    partitions: usize,
+) -> Outcome<LogicalPlan> {
+    let spread = match values.is_empty() {
+        true => Partitioning::RoundRobinBatch(partitions),
+        false => Partitioning::Hash(values, partitions),
+    };
+    built(LogicalPlanBuilder::from(input).repartition(spread))
 }
 
 /// What a sort order orders.

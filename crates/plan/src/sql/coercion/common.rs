@@ -45,7 +45,7 @@ fn of_spark(one: &DataType, other: &DataType) -> Option<DataType> {
     }
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(super) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
