@@ -271,6 +271,14 @@ impl DataFrame {
         &self.plan
     }
 
+    /// The rows of a table that is not a stream, as they are computed, in the order of its partitions.
+    ///
+    /// # Errors
+    /// Invalid, when the plan does not hold; those of computing the rows come with them.
+    pub async fn stream(&self) -> Result<SendableRecordBatchStream> {
+        rows(&self.session.inner.context, self.plan.clone()).await.map_err(from_datafusion)
+    }
+
     /// All rows of a table that is not a stream.
     ///
     /// # Errors

@@ -17,9 +17,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use uuid::Uuid;
 
 /// Readers of the folder pass over names that begin with `_`.
 pub(crate) const TABLE_DEFINITION: &str = "_onefold_table.json";
+
+/// In the names of tables that are about to take another one's place, or just left it.
+const STAND_IN: &str = "__onefold_";
 
 /// What a table of the warehouse is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,6 +131,28 @@ impl Session {
         Ok(true)
     }
 
+    /// A name for a table that is to take the place of another one by [`Session::replace_table`]; no
+    /// listing shows it.
+    #[must_use]
+    pub fn stand_in(name: &str) -> String {
+        format!("{name}{STAND_IN}{}", Uuid::new_v4().simple())
+    }
+
+    /// Puts a table in the place of another one, whose files go unless they lie elsewhere. A reader
+    /// finds the one or the other.
+    ///
+    /// # Errors
+    /// Unavailable: the disk.
+    pub fn replace_table(&self, name: &str, by: &str) -> Result<()> {
+        let (folder, new) = (self.table_folder(name)?, self.table_folder(by)?);
+        let old = self.table_folder(&Session::stand_in(name))?;
+        let moved =
+            |from: &Path, to: &Path| fs::rename(from, to).map_err(|error| lost(from, error));
+        moved(&folder, &old)?;
+        moved(&new, &folder)?;
+        fs::remove_dir_all(&old).map_err(|error| lost(&old, error))
+    }
+
     /// The tables of the warehouse, sorted.
     #[must_use]
     pub fn warehouse_tables(&self) -> Vec<String> {
@@ -138,6 +164,7 @@ impl Session {
             .filter_map(std::result::Result::ok)
             .filter(|entry| entry.path().join(TABLE_DEFINITION).is_file())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| !name.contains(STAND_IN))
             .collect();
         names.sort();
         names

@@ -20,6 +20,7 @@ mod concat;
 mod csv;
 mod datetime;
 mod decimal_division;
+mod decimal_exact;
 mod encoded;
 mod extremes;
 pub(crate) mod floats;
@@ -49,6 +50,7 @@ mod strings;
 mod sum;
 mod timestamp_text;
 mod typed;
+mod utc_times;
 pub(crate) mod window;
 pub(crate) mod zone;
 pub(crate) mod zoned_times;
@@ -163,6 +165,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(datetime::functions());
     functions.extend(zoned_times::functions());
     functions.extend(decimal_division::functions());
+    functions.extend(decimal_exact::functions());
     functions.extend(strings::functions());
     functions.extend(generators::functions());
     functions.extend(inferred::functions());
@@ -179,6 +182,7 @@ static OWN: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     functions.extend(protobuf::functions());
     functions.extend(raising::functions());
     functions.extend(sequence::functions());
+    functions.extend(utc_times::functions());
     functions.extend(window::functions());
     let mut by_name = HashMap::new();
     for function in functions {

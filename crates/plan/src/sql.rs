@@ -26,6 +26,7 @@ mod rewrite;
 mod scope;
 mod table_functions;
 pub(crate) mod text;
+mod using;
 mod values;
 pub(crate) mod watermark_clause;
 mod window_names;

@@ -5,7 +5,7 @@ use crate::conf;
 use crate::failure::{Failure, Outcome};
 use crate::limits::{self, Limits};
 use crate::listener::ListenerStream;
-use crate::operation::{Operation, OperationIds};
+use crate::operation::{Asked, Operation, OperationIds};
 use crate::persisted::Persisted;
 use crate::python::Calls;
 use crate::python::data_source::DataSourceClass;
@@ -126,12 +126,7 @@ impl ClientSession {
     }
 
     /// Begins an operation under the client's id for it, or one of our own.
-    pub(crate) fn begin(
-        &self,
-        id: Option<String>,
-        reattachable: bool,
-        tags: Vec<String>,
-    ) -> Outcome<Arc<Operation>> {
+    pub(crate) fn begin(&self, id: Option<String>, asked: Asked) -> Outcome<Arc<Operation>> {
         let id = id.unwrap_or_else(|| Uuid::new_v4().to_string());
         if Uuid::parse_str(&id).is_err() {
             return Err(Failure::handle("FORMAT", &id));
@@ -156,7 +151,7 @@ impl ClientSession {
             server_session: self.server_id.clone(),
             operation: id.clone(),
         };
-        let operation = Operation::new(ids, reattachable, tags);
+        let operation = Operation::new(ids, asked);
         operations.live.insert(id, Arc::clone(&operation));
         Ok(operation)
     }

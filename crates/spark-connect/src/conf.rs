@@ -11,6 +11,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("spark.master", "local[*]"),
     ("spark.connect.session.planCompression.threshold", "10485760"),
     ("spark.connect.session.planCompression.defaultAlgorithm", "ZSTD"),
+    ("spark.connect.session.resultChunking.maxChunkSize", "120795955"),
     ("spark.python.sql.dataFrameDebugging.enabled", "true"),
     ("spark.sql.ansi.enabled", "true"),
     ("spark.sql.caseSensitive", "false"),

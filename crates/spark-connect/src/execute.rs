@@ -8,14 +8,12 @@ use crate::python::data_source::DataSourceClass;
 use crate::python::with_calls;
 use crate::relation::Planner;
 use crate::{
-    analyze, apart, catalog, message, observed, rows, service, sql_command, streaming, types,
-    write, write_to,
+    apart, catalog, message, observed, result_rows, service, sql_command, streaming, write,
+    write_to,
 };
-use datafusion::logical_expr::LogicalPlan;
-use futures::StreamExt;
 use onefold_types::Error;
 use spark_connect_proto::command::CommandType;
-use spark_connect_proto::execute_plan_response::{ArrowBatch, ResponseType};
+use spark_connect_proto::execute_plan_response::ResponseType;
 use spark_connect_proto::plan::OpType;
 use spark_connect_proto::plan::compressed_operation::OpType as CompressedKind;
 use spark_connect_proto::{Command, CompressionCodec, Plan, Relation};
@@ -23,10 +21,6 @@ use std::sync::Arc;
 
 /// Largest plan after decompression, in bytes.
 const PLAN_MAX: usize = 1 << 30;
-/// Rows of one message: what a client takes well.
-const ROWS_MAX: usize = 64 << 10;
-/// Bytes of one message.
-const BYTES_MAX: usize = 4 << 20;
 
 /// Runs an operation to its end, which its responses tell.
 pub(crate) async fn run(
@@ -79,7 +73,7 @@ async fn execute(
                 Ok((with_calls(plan, &calls)?, planner.observers))
             });
             let (plan, observers) = planned.await?;
-            send_rows(session, operation, plan).await?;
+            result_rows::send(session, operation, plan).await?;
             send_observed(operation, &observers).await
         }
         OpType::Command(command) => run_command(session, operation, command).await,
@@ -131,54 +125,6 @@ fn unpacked(data: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Computes a plan and sends its rows as they come.
-pub(crate) async fn send_rows(
-    session: &Arc<ClientSession>,
-    operation: &Arc<Operation>,
-    plan: LogicalPlan,
-) -> Outcome<()> {
-    if onefold_plan::stream::is_streaming(&plan) {
-        return Err(Failure::analysis(
-            "Queries with streaming sources must be executed with writeStream.start();",
-        ));
-    }
-    let plan = onefold_plan::stream::shown(plan)?;
-    let schema = analyze::rows_schema(&plan);
-    let mut first = operation.blank();
-    first.schema = Some(types::from_schema(&schema));
-    operation.send_whole(first).await;
-    let context = session.engine.context().clone();
-    let started = context.execute_logical_plan(plan).await;
-    let frame = started.map_err(onefold_engine::from_datafusion)?;
-    let plain = rows::plain_schema(&schema);
-    let ran = |error| Failure::execution(&onefold_engine::from_datafusion(error));
-    let task = Arc::new(frame.task_ctx());
-    let physical = frame.create_physical_plan().await.map_err(ran)?;
-    let mut stream = onefold_plan::in_order(physical).execute(0, task).map_err(ran)?;
-    let mut sent = 0_i64;
-    let mut any = false;
-    while let Some(batch) = stream.next().await {
-        let batch = batch.map_err(ran)?;
-        let batch = rows::plain_batch(&batch, &plain)?;
-        let size = batch.get_array_memory_size().max(1);
-        let rows_at_once = (batch.num_rows().saturating_mul(BYTES_MAX) / size).clamp(1, ROWS_MAX);
-        let mut from = 0;
-        while from < batch.num_rows() {
-            let count = rows_at_once.min(batch.num_rows() - from);
-            send_batch(operation, &batch.slice(from, count), sent).await?;
-            from += count;
-            sent += i64::try_from(count).unwrap_or(0);
-            any = true;
-        }
-    }
-    if !any {
-        // A client learns the Arrow schema from a batch, if only an empty one.
-        let empty = arrow::record_batch::RecordBatch::new_empty(Arc::clone(&plain));
-        send_batch(operation, &empty, 0).await?;
-    }
-    Ok(())
-}
-
 /// Sends what was observed of the rows that passed.
 async fn send_observed(operation: &Arc<Operation>, observers: &[Arc<Observer>]) -> Outcome<()> {
     if observers.is_empty() {
@@ -191,24 +137,6 @@ async fn send_observed(operation: &Arc<Operation>, observers: &[Arc<Observer>]) 
     let mut response = operation.blank();
     response.observed_metrics = observed_metrics;
     operation.send_whole(response).await;
-    Ok(())
-}
-
-async fn send_batch(
-    operation: &Arc<Operation>,
-    batch: &arrow::record_batch::RecordBatch,
-    offset: i64,
-) -> Outcome<()> {
-    let data = rows::ipc(batch)?;
-    operation
-        .send(ResponseType::ArrowBatch(ArrowBatch {
-            row_count: i64::try_from(batch.num_rows()).unwrap_or(i64::MAX),
-            data: data.into(),
-            start_offset: Some(offset),
-            chunk_index: None,
-            num_chunks_in_batch: None,
-        }))
-        .await;
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod classes;
+mod columns;
 mod server;
 
 pub(crate) use server::{CLONE_CLOSED, CLONE_EXISTS, CLONE_FORMAT};
@@ -124,53 +125,6 @@ impl Failure {
         ))
         .class("TABLE_OR_VIEW_ALREADY_EXISTS", "42P07")
         .with("relationName", format!("`{name}`"))
-    }
-
-    /// Rows that do not have as many columns as the table that they go to.
-    pub(crate) fn columns_mismatch(table: usize, rows: usize) -> Self {
-        Failure::analysis(format!(
-            "Cannot write to the table: it has {table} columns, and the rows have {rows}."
-        ))
-        .class("INSERT_COLUMN_ARITY_MISMATCH", "21S01")
-    }
-
-    /// A frame that is to be read as texts, and has more columns or none.
-    pub(crate) fn not_one_column(columns: usize) -> Self {
-        Failure::analysis(format!(
-            "The frame to read must have exactly one column, and it has {columns}; select the \
-             column with the texts."
-        ))
-        .class("DATAFRAME_INPUT_NOT_SINGLE_COLUMN", "42K09")
-    }
-
-    /// A frame that is to be read as texts, and has none.
-    pub(crate) fn no_texts(data_type: &str) -> Self {
-        Failure::analysis(format!(
-            "The column to read must have the type STRING, and it is {data_type}; cast it."
-        ))
-        .class("DATAFRAME_INPUT_NOT_STRING_TYPE", "42K09")
-    }
-
-    /// A column that may be NULL where a schema says that it is not.
-    pub(crate) fn nullable_field(path: &str) -> Self {
-        Failure::analysis(format!(
-            "The column or field {} is nullable while it's required to be non-nullable.",
-            quoted(path)
-        ))
-        .class("NULLABLE_COLUMN_OR_FIELD", "42000")
-        .with("name", quoted(path))
-    }
-
-    /// A column of another type than a schema says.
-    pub(crate) fn field_type(path: &str, own: &str, wanted: &str) -> Self {
-        Failure::analysis(format!(
-            "The column or field {} has type \"{own}\" while it's required to be \"{wanted}\".",
-            quoted(path)
-        ))
-        .class("INVALID_COLUMN_OR_FIELD_DATA_TYPE", "42000")
-        .with("name", quoted(path))
-        .with("type", format!("\"{own}\""))
-        .with("expectedType", format!("\"{wanted}\""))
     }
 
     /// Batches without an end, as the trigger of real-time mode asks for.

@@ -8,6 +8,7 @@ mod log;
 
 use crate::failure::Failure;
 use crate::python::Calls;
+use crate::result_rows::Chunking;
 use futures::Stream;
 use log::{ResponseLog, Seek};
 use prost::Message;
@@ -55,12 +56,22 @@ pub(crate) struct OperationIds {
     pub(crate) operation: String,
 }
 
+/// What a client asks of an execution beside its plan.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) reattachable: bool,
+    pub(crate) chunking: Chunking,
+    pub(crate) tags: Vec<String>,
+}
+
 /// An execution with its responses.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) ids: OperationIds,
     pub(crate) reattachable: bool,
     pub(crate) tags: Vec<String>,
+    /// Whether the client takes batches in chunks.
+    pub(crate) chunking: Chunking,
     /// The calls of functions in Python that it waits for.
     pub(crate) calls: Calls,
     state: Mutex<State>,
@@ -80,11 +91,13 @@ struct State {
 }
 
 impl Operation {
-    pub(crate) fn new(ids: OperationIds, reattachable: bool, tags: Vec<String>) -> Arc<Self> {
+    pub(crate) fn new(ids: OperationIds, asked: Asked) -> Arc<Self> {
+        let Asked { reattachable, chunking, tags } = asked;
         Arc::new(Operation {
             ids,
             reattachable,
             tags,
+            chunking,
             calls: Calls::default(),
             state: Mutex::default(),
             changed: watch::Sender::new(0),
@@ -344,7 +357,7 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Operation, OperationIds, StreamLimits};
+    use super::{Asked, Operation, OperationIds, StreamLimits};
     use futures::{FutureExt, StreamExt};
     use spark_connect_proto::execute_plan_response::{ArrowBatch, ResponseType};
     use std::sync::Arc;
@@ -356,7 +369,7 @@ mod tests {
             server_session: "t".to_owned(),
             operation: "o".to_owned(),
         };
-        Operation::new(ids, reattachable, Vec::new())
+        Operation::new(ids, Asked { reattachable, ..Asked::default() })
     }
 
     fn rows() -> ResponseType {

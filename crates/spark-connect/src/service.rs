@@ -7,7 +7,7 @@ use crate::conf;
 use crate::execute;
 use crate::failure::{Failure, Outcome};
 use crate::generated::spark_connect_service_server::SparkConnectService;
-use crate::operation::ResponseStream;
+use crate::operation::{Asked, ResponseStream};
 use crate::sessions::Sessions;
 use spark_connect_proto::execute_plan_request::request_option::RequestOption;
 use spark_connect_proto::interrupt_request::{Interrupt, InterruptType};
@@ -121,14 +121,16 @@ impl SparkConnectService for Service {
                 request.client_observed_server_side_session_id.as_deref(),
             )
             .await?;
-        let reattachable = request.request_options.iter().any(|option| {
-            matches!(
-                &option.request_option,
-                Some(RequestOption::ReattachOptions(options)) if options.reattachable
-            )
-        });
+        let mut asked = Asked { tags: request.tags, ..Asked::default() };
+        for option in request.request_options {
+            match option.request_option {
+                Some(RequestOption::ReattachOptions(it)) => asked.reattachable = it.reattachable,
+                Some(RequestOption::ResultChunkingOptions(it)) => asked.chunking = Some(it),
+                _ => {}
+            }
+        }
         let operation = session
-            .begin(request.operation_id.clone(), reattachable, request.tags.clone())
+            .begin(request.operation_id, asked)
             .map_err(|failure| status_of(&session, failure))?;
         let stream = operation
             .attach(None, self.sessions.limits.stream)

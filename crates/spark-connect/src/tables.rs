@@ -2,7 +2,7 @@
 
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
-use crate::{analyze, catalog};
+use crate::{analyze, catalog, store_assignment};
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -24,13 +24,25 @@ pub(crate) enum Matching {
 pub(crate) fn create(
     session: &ClientSession,
     name: &str,
-    mut definition: TableDefinition,
+    definition: TableDefinition,
     rows: Option<LogicalPlan>,
     if_not_exists: bool,
 ) -> Outcome<bool> {
     if session.engine.table_definition(name)?.is_some() {
         return if if_not_exists { Ok(false) } else { Err(Failure::table_exists(name)) };
     }
+    make(session, name, definition, rows, SaveMode::Append)?;
+    Ok(true)
+}
+
+/// Makes a table that is not there; `mode` says what becomes of files that are in its place.
+fn make(
+    session: &ClientSession,
+    name: &str,
+    mut definition: TableDefinition,
+    rows: Option<LogicalPlan>,
+    mode: SaveMode,
+) -> Outcome<()> {
     if let Some(plan) = &rows
         && definition.schema.is_empty()
     {
@@ -44,14 +56,27 @@ pub(crate) fn create(
     definition.schema = schema_ddl(&*parse_schema(&definition.schema)?);
     session.engine.create_table(name, &definition)?;
     if let Some(plan) = rows {
-        let written = insert(session, name, plan, SaveMode::Append, Matching::Place);
+        let written = insert(session, name, plan, mode, Matching::Place);
         if written.is_err() {
             // A table whose making failed is none.
             session.engine.drop_table(name)?;
         }
         written?;
     }
-    Ok(true)
+    Ok(())
+}
+
+/// Makes a table anew beside the one that is there, which it then replaces: the rows may come from
+/// that one, and where they cannot be computed it stays.
+fn replace(
+    session: &ClientSession,
+    name: &str,
+    definition: TableDefinition,
+    rows: LogicalPlan,
+) -> Outcome<()> {
+    let new = onefold_engine::Session::stand_in(name);
+    make(session, &new, definition, Some(rows), SaveMode::Overwrite)?;
+    Ok(session.engine.replace_table(name, &new)?)
 }
 
 /// Writes rows into a table that is there.
@@ -65,7 +90,7 @@ pub(crate) fn insert(
     let definition =
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
     let wanted = parse_schema(&definition.schema)?;
-    let rows = fitted(stream::shown(rows)?, &wanted, matching)?;
+    let rows = fitted(name, stream::shown(rows)?, &wanted, matching)?;
     let partition_by: Vec<&str> = definition.partition_by.iter().map(String::as_str).collect();
     let files = session.engine.table_files(name, &definition)?;
     session
@@ -89,7 +114,12 @@ pub(crate) fn truncate(session: &ClientSession, name: &str) -> Outcome<()> {
 }
 
 /// Rows with the columns of a table.
-fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<LogicalPlan> {
+fn fitted(
+    table: &str,
+    rows: LogicalPlan,
+    wanted: &Schema,
+    matching: Matching,
+) -> Outcome<LogicalPlan> {
     let there = rows.schema().fields().len();
     if matching == Matching::Place && there != wanted.fields().len() {
         return Err(Failure::columns_mismatch(wanted.fields().len(), there));
@@ -108,6 +138,7 @@ fn fitted(rows: LogicalPlan, wanted: &Schema, matching: Matching) -> Outcome<Log
         let column = match found {
             Some((_, (qualifier, known))) => {
                 let column = Expr::Column(datafusion::common::Column::from((qualifier, known)));
+                store_assignment::check(table, field.name(), known.data_type(), field.data_type())?;
                 if known.data_type() == field.data_type() {
                     column
                 } else {
@@ -149,23 +180,9 @@ pub(crate) fn save(
         SaveMode::ErrorIfExists if there => Err(Failure::table_exists(name)),
         SaveMode::Ignore if there => Ok(()),
         SaveMode::Append if there => insert(session, name, rows, mode, Matching::Name),
-        SaveMode::Overwrite if there => {
-            // The rows may come from the table itself: they are computed before it goes.
-            let rows = held(session, rows)?;
-            session.engine.drop_table(name)?;
-            create(session, name, definition, Some(rows), false).map(|_| ())
-        }
+        SaveMode::Overwrite if there => replace(session, name, definition, rows),
         _ => create(session, name, definition, Some(rows), false).map(|_| ()),
     }
-}
-
-/// A plan with its rows computed.
-fn held(session: &ClientSession, plan: LogicalPlan) -> Outcome<LogicalPlan> {
-    let plan = stream::shown(plan)?;
-    let schema = std::sync::Arc::new(plan.schema().as_arrow().clone());
-    let batches = session.engine.frame(plan).collect();
-    let batches = batches.map_err(|error| Failure::execution(&error))?;
-    crate::relation::of_batches(schema, batches)
 }
 
 /// Drops a table or a view; false when there is none.

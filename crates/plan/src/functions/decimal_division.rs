@@ -8,9 +8,9 @@ use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 
 /// Most digits of a decimal.
-const DIGITS_MAX: i32 = 38;
+pub(super) const DIGITS_MAX: i32 = 38;
 /// Digits behind the point that a quotient keeps as long as there is room.
-const SCALE_LEAST: i32 = 6;
+pub(super) const SCALE_LEAST: i32 = 6;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![
@@ -51,18 +51,20 @@ fn quotient(left: &DataType, right: &DataType) -> Option<DataType> {
     Some(DataType::Decimal128(u8::try_from(precision).ok()?, i8::try_from(scale).ok()?))
 }
 
+/// An argument as a decimal, and its scale.
+pub(super) fn wide(columns: &[ArrayRef], place: usize) -> Result<(Decimal128Array, i32)> {
+    let from = columns.get(place).and_then(|column| digits(column.data_type()));
+    let (precision, scale) = from.unwrap_or((DIGITS_MAX, 0));
+    let decimal = DataType::Decimal128(
+        u8::try_from(precision).unwrap_or(38),
+        i8::try_from(scale).unwrap_or(0),
+    );
+    let column = argument(columns, place, &decimal)?;
+    Ok((column.as_primitive::<Decimal128Type>().clone(), scale))
+}
+
 fn divide(columns: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
-    let wide = |place: usize| -> Result<(Decimal128Array, i32)> {
-        let from = columns.get(place).and_then(|column| digits(column.data_type()));
-        let (precision, scale) = from.unwrap_or((DIGITS_MAX, 0));
-        let decimal = DataType::Decimal128(
-            u8::try_from(precision).unwrap_or(38),
-            i8::try_from(scale).unwrap_or(0),
-        );
-        let column = argument(columns, place, &decimal)?;
-        Ok((column.as_primitive::<Decimal128Type>().clone(), scale))
-    };
-    let ((left, s1), (right, s2)) = (wide(0)?, wide(1)?);
+    let ((left, s1), (right, s2)) = (wide(columns, 0)?, wide(columns, 1)?);
     let DataType::Decimal128(precision, scale) = to else {
         return Err(DataFusionError::Internal("a quotient is a decimal".to_owned()));
     };
@@ -101,11 +103,17 @@ fn rounded(left: i128, right: i128, shift: i32) -> Option<i128> {
             bottom = bottom.checked_mul(ten)?;
         }
     }
+    fitted(top, bottom)
+}
+
+/// `top / bottom`, halves away from zero.
+pub(super) fn fitted(top: i256, bottom: i256) -> Option<i128> {
     let quotient = top.checked_div(bottom)?;
     let rest = top.checked_sub(quotient.checked_mul(bottom)?)?;
     let double = rest.checked_abs()?.checked_mul(i256::from_i128(2))?;
     let up = double >= bottom.checked_abs()?;
-    let away = if (left < 0) == (right < 0) { i256::ONE } else { i256::MINUS_ONE };
+    let negative = |value: i256| value < i256::ZERO;
+    let away = if negative(top) == negative(bottom) { i256::ONE } else { i256::MINUS_ONE };
     let quotient = if up { quotient.checked_add(away)? } else { quotient };
     quotient.to_i128()
 }

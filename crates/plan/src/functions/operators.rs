@@ -1,7 +1,7 @@
 //! Spark's meaning of operators.
 
 use super::decimal_division::digits;
-use super::{implicit, list_fields, own};
+use super::{decimal_exact, implicit, list_fields, own};
 use crate::sql::coercion::with_typed_branches;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
@@ -218,6 +218,9 @@ fn sides(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Op
 fn planned(raw: &RawBinaryExpr, left_type: &DataType, right_type: &DataType) -> Option<Expr> {
     let (left, right) = (raw.left.clone(), raw.right.clone());
     let number = |data_type: &DataType| data_type.is_numeric() || data_type == &DataType::Null;
+    if let Some(function) = decimal_exact::instead(&raw.op, left_type, right_type) {
+        return call(function, vec![left, right]);
+    }
     match raw.op {
         BinaryOperator::Divide
             if (number(left_type) || text(left_type))

@@ -1,5 +1,5 @@
-//! Partitions one after the other where a program sees the order of rows: what it collects, and the
-//! rows that a limit lets through.
+//! Partitions one after the other where a program sees the order of rows: what it collects, the rows
+//! that a limit lets through, and those that it brought into one partition.
 //!
 //! *Why:* the rows of `a.union(b)` come as those of `a` and then those of `b`, and so do the first ten,
 //! in every run, as in Spark. DataFusion takes rows from whichever partition has some.
@@ -16,6 +16,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::LimitStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -39,9 +40,19 @@ pub fn in_order(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// Keeps the order of partitions where a limit cuts.
+/// Keeps the order of partitions where a limit cuts, and where a program asked for one partition.
 #[derive(Debug)]
 pub(super) struct KeepOrder;
+
+/// What is to come in order, and how many rows of it at most.
+fn gathered(node: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Option<usize>)> {
+    if let Some(found) = node.downcast_ref::<CoalescePartitionsExec>() {
+        return Some((Arc::clone(found.input()), Some(found.fetch()?)));
+    }
+    let spread = node.downcast_ref::<RepartitionExec>()?;
+    let one = matches!(spread.partitioning(), Partitioning::RoundRobinBatch(1));
+    one.then(|| (Arc::clone(spread.input()), None))
+}
 
 impl PhysicalOptimizerRule for KeepOrder {
     fn optimize(
@@ -50,14 +61,13 @@ impl PhysicalOptimizerRule for KeepOrder {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let kept = plan.transform_up(|node| {
-            let found = node.downcast_ref::<CoalescePartitionsExec>();
-            match found.and_then(|found| Some((Arc::clone(found.input()), found.fetch()?))) {
+            Ok(match gathered(&node) {
                 Some((input, fetch)) => {
-                    let ordered = InOrderExec::over(input, Some(fetch));
-                    Ok(Transformed::yes(Arc::new(ordered) as Arc<dyn ExecutionPlan>))
+                    let ordered = InOrderExec::over(input, fetch);
+                    Transformed::yes(Arc::new(ordered) as Arc<dyn ExecutionPlan>)
                 }
-                None => Ok(Transformed::no(node)),
-            }
+                None => Transformed::no(node),
+            })
         });
         kept.data()
     }
@@ -188,10 +198,12 @@ mod tests {
     use super::*;
     use datafusion::arrow::array::AsArray;
     use datafusion::arrow::datatypes::Int64Type;
-    use datafusion::logical_expr::LogicalPlanBuilder;
+    use datafusion::logical_expr::{self, LogicalPlanBuilder};
     use datafusion::prelude::{SessionConfig, SessionContext};
 
-    async fn ids(limit: Option<usize>) -> Vec<i64> {
+    async fn ids(
+        change: impl FnOnce(LogicalPlanBuilder) -> Result<LogicalPlanBuilder>,
+    ) -> Vec<i64> {
         let config = SessionConfig::new().with_target_partitions(4).with_batch_size(7);
         let context = SessionContext::new_with_config(config);
         crate::functions::register(&context).unwrap();
@@ -199,8 +211,9 @@ mod tests {
             |from: u32, to: u32| format!("SELECT value FROM generate_series({from}, {to})");
         let text = [series(0, 199), series(200, 399), series(400, 599)].join(" UNION ALL ");
         let plan = context.sql(&text).await.unwrap().into_unoptimized_plan();
-        let plan = LogicalPlanBuilder::from(plan).limit(0, limit).unwrap().build().unwrap();
+        let plan = change(LogicalPlanBuilder::from(plan)).unwrap().build().unwrap();
         let plan = context.state().create_physical_plan(&plan).await.unwrap();
+        let plan = KeepOrder.optimize(plan, &ConfigOptions::default()).unwrap();
         let mut rows = in_order(plan).execute(0, context.task_ctx()).unwrap();
         let mut ids = Vec::new();
         while let Some(batch) = rows.next().await {
@@ -211,7 +224,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_union_comes_side_by_side_and_a_limit_takes_its_first_rows() {
-        assert_eq!(ids(None).await, (0..600).collect::<Vec<_>>());
-        assert_eq!(ids(Some(230)).await, (0..230).collect::<Vec<_>>());
+        assert_eq!(ids(Ok).await, (0..600).collect::<Vec<_>>());
+        let cut = ids(|plan| plan.limit(0, Some(230))).await;
+        assert_eq!(cut, (0..230).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn rows_that_are_brought_into_one_partition_stay_in_order() {
+        let one = logical_expr::Partitioning::RoundRobinBatch(1);
+        let gathered = ids(|plan| plan.repartition(one)).await;
+        assert_eq!(gathered, (0..600).collect::<Vec<_>>());
     }
 }

@@ -41,6 +41,7 @@ impl Names<'_> {
                 projection.push(SelectItem::ExprWithAlias { expr, alias: ident(&inner) });
                 if let Some(column) = relation.columns.get_mut(place) {
                     column.inner = (inner != column.name).then_some(inner);
+                    column.merged = None;
                 }
             }
         }

@@ -14,13 +14,13 @@ use super::scope::{
 };
 use super::table_functions;
 use super::text::TABLES_MAX;
+use super::using;
 use super::values;
 use super::window_names;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut,
-    VisitorMut,
+    Expr, GroupByExpr, GroupByWithModifier, Ident, Join, JoinOperator, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut, VisitorMut,
 };
 use onefold_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -134,20 +134,7 @@ impl Names<'_> {
             let found = self.relation(&mut from.relation, &scope, ctes)?;
             scope.relations.extend(found);
             for join in &mut from.joins {
-                let found = self.relation(&mut join.relation, &scope, ctes)?;
-                let kept = !matches!(
-                    join.join_operator,
-                    JoinOperator::LeftSemi(_)
-                        | JoinOperator::Semi(_)
-                        | JoinOperator::LeftAnti(_)
-                        | JoinOperator::Anti(_)
-                );
-                let before = scope.relations.len();
-                scope.relations.extend(found);
-                self.join(&mut join.join_operator, &scope, ctes)?;
-                if !kept {
-                    scope.relations.truncate(before);
-                }
+                self.join(join, &mut scope, ctes)?;
             }
         }
         for view in std::mem::take(&mut select.lateral_views) {
@@ -238,18 +225,25 @@ impl Names<'_> {
         }
     }
 
-    fn join(&self, join: &mut JoinOperator, scope: &Scope<'_>, ctes: &Ctes) -> Result<()> {
-        if let Some(JoinConstraint::Using(names)) = constraint(join) {
-            for name in names {
-                for part in &mut name.0 {
-                    if let ObjectNamePart::Identifier(ident) = part {
-                        scope.fix_identifier(ident);
-                    }
-                }
-            }
-            return Ok(());
+    /// Joins a relation to those before it, whose scope then is the join's.
+    fn join(&self, join: &mut Join, scope: &mut Scope<'_>, ctes: &Ctes) -> Result<()> {
+        let found = self.relation(&mut join.relation, scope, ctes)?;
+        let operator = &mut join.join_operator;
+        let left = std::mem::take(&mut scope.relations);
+        let before = left.len();
+        scope.relations = using::joined(operator, left, found)?;
+        self.walk(operator, scope, ctes)?;
+        let kept = !matches!(
+            operator,
+            JoinOperator::LeftSemi(_)
+                | JoinOperator::Semi(_)
+                | JoinOperator::LeftAnti(_)
+                | JoinOperator::Anti(_)
+        );
+        if !kept {
+            scope.relations.truncate(before);
         }
-        self.walk(join, scope, ctes)
+        Ok(())
     }
 
     fn relation(
@@ -314,9 +308,7 @@ impl Names<'_> {
                 let found = self.relation(&mut table_with_joins.relation, &scope, ctes)?;
                 scope.relations.extend(found);
                 for join in &mut table_with_joins.joins {
-                    let found = self.relation(&mut join.relation, &scope, ctes)?;
-                    scope.relations.extend(found);
-                    self.join(&mut join.join_operator, &scope, ctes)?;
+                    self.join(join, &mut scope, ctes)?;
                 }
                 Ok(scope.relations)
             }
@@ -366,26 +358,6 @@ fn several_levels(group_by: &mut GroupByExpr) {
     groups.push(whole);
 }
 
-fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match join {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::CrossJoin(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::RightSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint)
-        | JoinOperator::RightAnti(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
 struct Walk<'a> {
     names: &'a Names<'a>,
     scope: &'a Scope<'a>,
@@ -433,7 +405,10 @@ impl VisitorMut for Walk<'_> {
             }
             Expr::Identifier(name) => match self.parameter(name) {
                 Some(parameter) => *name = parameter,
-                None => self.scope.fix_identifier(name),
+                None => match self.scope.merged(name) {
+                    Some(merged) => *expr = merged,
+                    None => self.scope.fix_identifier(name),
+                },
             },
             Expr::CompoundIdentifier(path) => {
                 match path.first().and_then(|first| self.parameter(first)) {
@@ -441,7 +416,10 @@ impl VisitorMut for Walk<'_> {
                         let root = Expr::Identifier(root);
                         *expr = rewrite::fields_of(root, path.get(1..).unwrap_or(&[]));
                     }
-                    None => self.scope.fix_path(path),
+                    None => match self.scope.merged_root(path) {
+                        Some((root, fields)) => *expr = rewrite::fields_of(root, fields),
+                        None => self.scope.fix_path(path),
+                    },
                 }
             }
             Expr::Function(call) => {

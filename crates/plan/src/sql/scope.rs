@@ -17,20 +17,35 @@ pub(super) struct Column {
     pub(super) hidden: bool,
     /// Its name in the query that a `LATERAL VIEW` put around its table, if another one.
     pub(super) inner: Option<String>,
+    /// What it is, where it is the key of a join with USING.
+    pub(super) merged: Option<Box<Expr>>,
+    /// A key of a join with USING stands for it in a wildcard.
+    pub(super) covered: bool,
 }
 
 impl Column {
     pub(super) fn of(field: &Field) -> Self {
         Column {
-            name: field.name().clone(),
             data_type: Some(field.data_type().clone()),
             hidden: hidden(field),
-            inner: None,
+            ..Column::named(field.name())
         }
     }
 
     pub(super) fn named(name: impl Into<String>) -> Self {
-        Column { name: name.into(), data_type: None, hidden: false, inner: None }
+        Column {
+            name: name.into(),
+            data_type: None,
+            hidden: false,
+            inner: None,
+            merged: None,
+            covered: false,
+        }
+    }
+
+    /// Whether `*` shows it.
+    pub(super) fn shown(&self) -> bool {
+        !self.hidden && !self.covered
     }
 
     /// The name that the planner knows.
@@ -109,7 +124,22 @@ impl Scope<'_> {
             },
             _ => return None,
         };
-        column.inner.as_ref().map(|_| column.name.clone())
+        let other = column.inner.is_some() || column.merged.is_some();
+        other.then(|| column.name.clone())
+    }
+
+    /// What a name means that is the key of a join with USING: no table has such a column.
+    pub(super) fn merged(&self, name: &Ident) -> Option<Expr> {
+        self.column(&name.value)?.merged.as_deref().cloned()
+    }
+
+    /// As [`Scope::merged`] for `key.field…`, with the fields.
+    pub(super) fn merged_root<'i>(&self, path: &'i [Ident]) -> Option<(Expr, &'i [Ident])> {
+        let (first, fields) = path.split_first()?;
+        match self.relation(&first.value) {
+            Some(_) => None,
+            None => Some((self.merged(first)?, fields)),
+        }
     }
 
     /// `table.column.field…` or `column.field…`.
@@ -134,12 +164,14 @@ impl Scope<'_> {
     /// Writes a wildcard out where `always`, a hidden column or a `LATERAL VIEW` asks for it.
     pub(super) fn expand(&self, item: SelectItem, always: bool) -> Result<Vec<SelectItem>> {
         let any_hidden = self.relations.iter().any(|relation| {
-            relation.within.is_some() || relation.columns.iter().any(|column| column.hidden)
+            relation.within.is_some() || relation.columns.iter().any(|column| !column.shown())
         });
         match &item {
             SelectItem::Wildcard(options) if always || any_hidden => {
                 let excluded = excluded(options)?;
-                Ok(self.relations.iter().flat_map(|relation| relation.items(&excluded)).collect())
+                let items = self.relations.iter();
+                let items = items.flat_map(|it| it.items(&excluded, |column| !column.covered));
+                Ok(items.collect())
             }
             SelectItem::QualifiedWildcard(
                 SelectItemQualifiedWildcardKind::ObjectName(name),
@@ -150,7 +182,7 @@ impl Scope<'_> {
                     return Ok(vec![item]);
                 };
                 if let Some(relation) = self.relation(&first.value) {
-                    return Ok(relation.items(&excluded));
+                    return Ok(relation.items(&excluded, |_| true));
                 }
                 // `s.*` of a struct column gives its fields.
                 match self.column(&first.value) {
@@ -239,6 +271,9 @@ impl Relation {
 
     /// A column as the planner knows it.
     pub(super) fn path(&self, column: &Column) -> Expr {
+        if let Some(merged) = &column.merged {
+            return merged.as_ref().clone();
+        }
         let name = ident(column.planned());
         match self.planned() {
             Some(relation) => Expr::CompoundIdentifier(vec![ident(relation), name]),
@@ -246,10 +281,10 @@ impl Relation {
         }
     }
 
-    pub(super) fn items(&self, excluded: &[String]) -> Vec<SelectItem> {
+    fn items(&self, excluded: &[String], wanted: impl Fn(&Column) -> bool) -> Vec<SelectItem> {
         self.columns
             .iter()
-            .filter(|column| !column.hidden)
+            .filter(|column| !column.hidden && wanted(column))
             .filter(|column| !excluded.iter().any(|name| same(name, &column.name)))
             .map(|column| SelectItem::ExprWithAlias {
                 expr: self.path(column),

@@ -4,7 +4,7 @@ use crate::memory::context;
 use arrow::util::pretty::pretty_format_batches;
 use onefold_plan::sql;
 
-async fn rows(text: &str) -> Result<Vec<String>, String> {
+pub(crate) async fn rows(text: &str) -> Result<Vec<String>, String> {
     let context = context();
     let plan = sql::query(&context, text).await.map_err(|error| error.chain())?;
     let frame = context.execute_logical_plan(plan).await.map_err(|error| error.to_string())?;

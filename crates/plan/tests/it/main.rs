@@ -18,4 +18,5 @@ mod pipelines;
 mod stateful;
 mod streams;
 mod time_to_plan;
+mod using;
 mod zones;

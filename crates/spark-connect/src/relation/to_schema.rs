@@ -4,6 +4,7 @@
 use super::columns::{column, same};
 use super::{Planner, built};
 use crate::failure::{Failure, Outcome};
+use crate::store_assignment::stored;
 use crate::types;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
@@ -77,19 +78,6 @@ fn fits(path: &str, from: &Field, to: &Field) -> Outcome<()> {
         (own, wanted) if stored(own, wanted) => Ok(()),
         (own, wanted) => Err(Failure::field_type(path, &type_name(own), &type_name(wanted))),
     }
-}
-
-/// Whether Spark stores values of a type in a column of another one in its ANSI mode.
-fn stored(from: &DataType, to: &DataType) -> bool {
-    let number = |it: &DataType| it.is_numeric() || it.is_decimal();
-    let time = |it: &DataType| matches!(it, DataType::Date32 | DataType::Timestamp(..));
-    let text =
-        |it: &DataType| matches!(it, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    from == to
-        || from.is_null()
-        || (number(from) && number(to))
-        || (time(from) && time(to))
-        || (text(to) && !from.is_nested())
 }
 
 #[cfg(test)]
