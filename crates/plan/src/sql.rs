@@ -11,16 +11,20 @@ mod aggregate;
 pub(crate) mod aliases;
 mod catalog;
 pub(crate) mod coercion;
+mod counted;
 mod dialect;
 mod forms;
 mod frames;
 pub(crate) mod generate;
+mod intervals;
 mod lateral_alias;
 mod lateral_view;
 mod literals;
 mod naming;
+mod pivot;
 mod project;
 mod registered;
+mod repeated;
 mod resolve;
 mod rewrite;
 mod scope;
@@ -193,14 +197,15 @@ pub(crate) fn plan(
     tables: &Tables,
     mut query: Box<ast::Query>,
 ) -> Result<LogicalPlan> {
-    resolve::query(&mut query, tables)?;
+    let columns = resolve::query(&mut query, tables)?;
     registered::pin(state, &mut query)?;
     let catalog = catalog::Catalog::new(state, tables);
     let planner = SqlToRel::new_with_options(&catalog, catalog::options());
     let plan =
         planner.sql_statement_to_plan(ast::Statement::Query(query)).map_err(failure::planning)?;
     let plan = coercion::typed(plan).map_err(failure::planning)?;
-    show_named(plan).and_then(generate::spread).and_then(sort_floats).map_err(failure::planning)
+    let plan = show_named(plan).and_then(generate::spread).and_then(sort_floats);
+    plan.and_then(|plan| repeated::named(plan, &columns)).map_err(failure::planning)
 }
 
 /// Sorts floats as Spark does: NaN after all numbers, zeros as equal.

@@ -99,11 +99,20 @@ impl Failure {
 
     /// A database that is not there.
     pub(crate) fn no_schema(name: &str) -> Self {
+        Failure::analysis(format!("The schema `{name}` cannot be found: there is one, `default`."))
+            .class("SCHEMA_NOT_FOUND", "42704")
+            .with("schemaName", format!("`{name}`"))
+    }
+
+    /// A function that is not there.
+    pub(crate) fn no_routine(name: &str) -> Self {
         Failure::analysis(format!(
-            "The schema `{name}` cannot be found: there is one, `default`. Leave USE out."
+            "The routine {} cannot be found. Verify its spelling; spark.catalog.listFunctions() \
+             tells which there are.",
+            quoted(name)
         ))
-        .class("SCHEMA_NOT_FOUND", "42704")
-        .with("schemaName", format!("`{name}`"))
+        .class("ROUTINE_NOT_FOUND", "42883")
+        .with("routineName", quoted(name))
     }
 
     /// A view whose name is taken.

@@ -6,6 +6,8 @@ mod shown;
 mod statement;
 mod table_statement;
 
+pub(crate) use shown::fits;
+
 use crate::client_session::ClientSession;
 use crate::expression::{Columns, Translator, literal};
 use crate::failure::{Failure, Outcome};
@@ -15,7 +17,7 @@ use crate::{analyze, catalog, conf, rows, tables, text_depth};
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use onefold_engine::SaveMode;
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
@@ -23,7 +25,7 @@ use spark_connect_proto::{LocalRelation, Relation, Sql, SqlCommand};
 use statement::{Statement, View, ViewOf};
 use std::collections::HashMap;
 use std::sync::Arc;
-use table_statement::TableStatement;
+use table_statement::{Insert, TableStatement};
 
 /// Runs a statement. Blocks.
 pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCommandResult> {
@@ -196,16 +198,62 @@ fn run_on_table(session: &ClientSession, statement: TableStatement) -> Outcome<(
             };
             tables::create(session, &name, definition, rows, if_not_exists).map(|_| ())
         }
-        TableStatement::Insert { name, columns, query, overwrite } => {
-            let rows = session.engine.sql(&query)?.logical_plan().clone();
-            let mode = if overwrite { SaveMode::Overwrite } else { SaveMode::Append };
-            if columns.is_empty() {
-                return tables::insert(session, &name, rows, mode, Matching::Place);
-            }
-            let rows = named(rows, &columns)?;
-            tables::insert(session, &name, rows, mode, Matching::NameOrNull)
-        }
+        TableStatement::Insert(insert) => self::insert(session, insert),
     }
+}
+
+fn insert(session: &ClientSession, insert: Insert) -> Outcome<()> {
+    let Insert { name, partition, columns, query, overwrite } = insert;
+    let rows = session.engine.sql(&query)?.logical_plan().clone();
+    let mode = if overwrite { SaveMode::Overwrite } else { SaveMode::Append };
+    if partition.is_empty() {
+        if columns.is_empty() {
+            return tables::insert(session, &name, rows, mode, Matching::Place);
+        }
+        let rows = named(rows, &columns)?;
+        return tables::insert(session, &name, rows, mode, Matching::NameOrNull);
+    }
+    let rows = in_partition(session, &name, rows, &partition, columns)?;
+    match overwrite {
+        // Only the partitions that the rows are of.
+        true => tables::insert_partitions(session, &name, rows),
+        false => tables::insert(session, &name, rows, mode, Matching::NameOrNull),
+    }
+}
+
+/// Rows with the values that PARTITION gives to all of them.
+fn in_partition(
+    session: &ClientSession,
+    name: &str,
+    rows: LogicalPlan,
+    partition: &[(String, Option<String>)],
+    mut columns: Vec<String>,
+) -> Outcome<LogicalPlan> {
+    let definition =
+        session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
+    let folders = &definition.partition_by;
+    if let Some((other, _)) =
+        partition.iter().find(|(own, _)| !folders.iter().any(|it| it.eq_ignore_ascii_case(own)))
+    {
+        return Err(Failure::no_column(other, &folders.join(", ")));
+    }
+    let fixed: Vec<&(String, Option<String>)> =
+        partition.iter().filter(|(_, value)| value.is_some()).collect();
+    let is_fixed = |name: &str| fixed.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    if columns.is_empty() {
+        let schema = onefold_plan::schema::parse_schema(&definition.schema)?;
+        let all = schema.fields().iter().map(|field| field.name().clone());
+        columns = all.filter(|name| !is_fixed(name)).collect();
+    }
+    let rows = named(rows, &columns)?;
+    let context = session.engine.context();
+    let mut items: Vec<Expr> = rows.schema().iter().map(Expr::from).collect();
+    for (own, value) in fixed {
+        let value = value.as_deref().unwrap_or_default();
+        let value = onefold_plan::sql::expression(context, rows.schema(), value)?;
+        items.push(value.alias(own.as_str()));
+    }
+    Ok(LogicalPlanBuilder::from(rows).project(items)?.build()?)
 }
 
 /// Rows whose columns get these names.

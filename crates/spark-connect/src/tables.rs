@@ -3,6 +3,7 @@
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::{analyze, catalog, store_assignment};
+use arrow::array::AsArray;
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -87,6 +88,26 @@ pub(crate) fn insert(
     mode: SaveMode,
     matching: Matching,
 ) -> Outcome<()> {
+    insert_with(session, name, rows, (mode, matching), None)
+}
+
+/// Writes rows into a table in the place of the partitions that they are of.
+pub(crate) fn insert_partitions(
+    session: &ClientSession,
+    name: &str,
+    rows: LogicalPlan,
+) -> Outcome<()> {
+    let how = (SaveMode::Overwrite, Matching::NameOrNull);
+    insert_with(session, name, rows, how, Some(("partitionOverwriteMode", "dynamic")))
+}
+
+fn insert_with(
+    session: &ClientSession,
+    name: &str,
+    rows: LogicalPlan,
+    (mode, matching): (SaveMode, Matching),
+    option: Option<(&str, &str)>,
+) -> Outcome<()> {
     let definition =
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
     let wanted = parse_schema(&definition.schema)?;
@@ -100,6 +121,7 @@ pub(crate) fn insert(
         .format(&definition.format)
         .mode(mode)
         .options(definition.options.clone())
+        .options(option)
         .partition_by(&partition_by)
         .save(&files)
         .map_err(|error| Failure::execution(&error))
@@ -183,6 +205,31 @@ pub(crate) fn save(
         SaveMode::Overwrite if there => replace(session, name, definition, rows),
         _ => create(session, name, definition, Some(rows), false).map(|_| ()),
     }
+}
+
+/// The partitions of a table that have rows, as `p=1/q=x`, sorted.
+pub(crate) fn partitions(session: &ClientSession, name: &str) -> Outcome<Vec<String>> {
+    let definition =
+        session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
+    if definition.partition_by.is_empty() {
+        return Err(Failure::not_partitioned(name));
+    }
+    let cells = definition.partition_by.iter().map(|column| {
+        format!("'{column}=', coalesce(CAST(`{column}` AS STRING), '__HIVE_DEFAULT_PARTITION__')")
+    });
+    let text = cells.collect::<Vec<_>>().join(", '/', ");
+    let query = format!("SELECT DISTINCT concat({text}) AS p FROM {} ORDER BY p", quoted(name));
+    let mut found = Vec::new();
+    for batch in session.engine.sql(&query)?.collect()? {
+        let column = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Utf8);
+        let column = column.map_err(|error| Failure::invalid(error.to_string()))?;
+        found.extend(column.as_string::<i32>().iter().flatten().map(str::to_owned));
+    }
+    Ok(found)
+}
+
+fn quoted(name: &str) -> String {
+    name.split('.').map(|part| format!("`{part}`")).collect::<Vec<_>>().join(".")
 }
 
 /// Drops a table or a view; false when there is none.

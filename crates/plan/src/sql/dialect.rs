@@ -45,6 +45,10 @@ impl Dialect for Spark {
         true
     }
 
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
     fn supports_lambda_functions(&self) -> bool {
         true
     }

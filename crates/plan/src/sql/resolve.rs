@@ -8,7 +8,7 @@ use super::catalog::{Tables, object_name};
 use super::generate::AND;
 use super::lateral_alias::LateralAliases;
 use super::naming::name_of;
-use super::rewrite;
+use super::pivot::Pivot;
 use super::scope::{
     Column, Relation, Scope, aliased, columns_of, exact, excluded, ident, relations_of, same,
 };
@@ -17,17 +17,19 @@ use super::text::TABLES_MAX;
 use super::using;
 use super::values;
 use super::window_names;
+use super::{repeated, rewrite};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, GroupByWithModifier, Ident, Join, JoinOperator, ObjectName, ObjectNamePart,
-    Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, Values, VisitMut, VisitorMut,
+    OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    TableFactor, Values, VisitMut, VisitorMut,
 };
 use onefold_types::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Resolves a whole query.
-pub(super) fn query(query: &mut Query, tables: &Tables) -> Result<()> {
-    Names { tables }.query(query, None, &Vec::new()).map(|_| ())
+/// Resolves a whole query and gives its columns.
+pub(super) fn query(query: &mut Query, tables: &Tables) -> Result<Vec<Column>> {
+    Names { tables }.query(query, None, &Vec::new())
 }
 
 /// Resolves an expression over one schema.
@@ -82,6 +84,7 @@ impl Names<'_> {
         }
         let (columns, mut relations) = self.body(&mut query.body, parent, &ctes)?;
         if let Some(order_by) = &mut query.order_by {
+            by_all(order_by, &columns);
             relations.insert(0, Relation::of(None, columns.clone()));
             let scope = Scope { relations, parent };
             self.walk(order_by, &scope, &ctes)?;
@@ -151,6 +154,7 @@ impl Names<'_> {
             aliases.put_in(item, &scope)?;
             columns.extend(self.item(item, &scope, ctes)?);
         }
+        repeated::told_apart(&mut projection, &mut columns);
         if let Some(selection) = &mut select.selection {
             self.walk(selection, &scope, ctes)?;
         }
@@ -303,6 +307,25 @@ impl Names<'_> {
                 };
                 Ok(vec![Relation::of(name, columns)])
             }
+            TableFactor::Pivot {
+                table,
+                aggregate_functions,
+                value_column,
+                value_source,
+                alias,
+                ..
+            } => {
+                let inner = self.relation(&mut table.as_ref().clone(), before, ctes)?;
+                let pivot = Pivot {
+                    table: table.as_ref(),
+                    aggregates: aggregate_functions,
+                    column: value_column,
+                    values: value_source,
+                    alias: alias.as_ref(),
+                };
+                *factor = pivot.as_query(&inner)?;
+                self.relation(factor, before, ctes)
+            }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let mut scope = Scope { relations: Vec::new(), parent: before.parent };
                 let found = self.relation(&mut table_with_joins.relation, &scope, ctes)?;
@@ -339,6 +362,17 @@ impl Names<'_> {
             ControlFlow::Break(error) => Err(error),
         }
     }
+}
+
+/// `ORDER BY ALL` is by each column, the first one first.
+fn by_all(order_by: &mut OrderBy, columns: &[Column]) {
+    let OrderByKind::All(options) = &order_by.kind else { return };
+    let keys = columns.iter().map(|column| OrderByExpr {
+        expr: Expr::Identifier(ident(&column.name)),
+        options: options.clone(),
+        with_fill: None,
+    });
+    order_by.kind = OrderByKind::Expressions(keys.collect());
 }
 
 /// `GROUP BY a, b WITH ROLLUP` is `GROUP BY ROLLUP (a, b)`.

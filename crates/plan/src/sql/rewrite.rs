@@ -1,12 +1,12 @@
 //! Spark's expressions in the forms that DataFusion's planner takes.
 
-use super::forms;
+use super::text::parse_expression;
+use super::{counted, forms, intervals};
 use crate::functions::{higher_order, inferred};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType,
-    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, NullTreatment, ObjectName, Subscript, UnaryOperator, Value,
-    helpers::attached_token::AttachedToken,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    NullTreatment, ObjectName, Subscript, UnaryOperator, Value,
 };
 use onefold_types::{Error, Result};
 
@@ -59,6 +59,7 @@ pub(super) fn expression(expr: &mut Expr) -> Result<()> {
         | Expr::Ceil { .. }
         | Expr::Floor { .. }
         | Expr::Struct { .. }
+        | Expr::Interval(_)
         | Expr::Nested(_) => replace(expr),
         Expr::Value(value) => match &value.value {
             // An exponent makes a double; other fractions are decimals.
@@ -136,6 +137,10 @@ fn replace(expr: &mut Expr) -> Result<()> {
         Expr::TypedString(typed) => {
             cast("cast", Expr::Value(typed.value), &type_text(&typed.data_type))
         }
+        Expr::Interval(interval) => match intervals::of_several_units(&interval) {
+            Some(value) => value?,
+            None => Expr::Interval(interval),
+        },
         Expr::Ceil { expr, field } => rounded("ceil", expr, field),
         Expr::Floor { expr, field } => rounded("floor", expr, field),
         other => other,
@@ -212,20 +217,7 @@ fn function(expr: &mut Expr) -> Result<()> {
                 *expr = structure(fields);
             }
         }
-        "count_if" => {
-            if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(condition))] = list.args.as_slice() {
-                let one = Expr::Value(Value::Number("1".to_owned(), false).into());
-                let counted = Expr::Case {
-                    case_token: AttachedToken::empty(),
-                    end_token: AttachedToken::empty(),
-                    operand: None,
-                    conditions: vec![CaseWhen { condition: condition.clone(), result: one }],
-                    else_result: None,
-                };
-                list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(counted))];
-                function.name = ObjectName::from(vec![Ident::new("count")]);
-            }
-        }
+        "count_if" => counted::rows_where(function),
         // A struct that is made here is never NULL, and Avro writes what may be NULL otherwise.
         "to_avro" => {
             options_as_text(&mut list.args);
@@ -271,7 +263,13 @@ fn function(expr: &mut Expr) -> Result<()> {
             }
         }
         // Any number does to be counted, and DataFusion knows `count(1)`.
-        "count" => {}
+        "count" => counted::rows_of_several(function),
+        // A number that grows from row to row, as it may in Spark from partition to partition.
+        "monotonically_increasing_id" if list.args.is_empty() && function.over.is_none() => {
+            *expr = parse_expression(
+                "count(1) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - CAST(1 AS BIGINT)",
+            )?;
+        }
         // A seed is a number as it stands.
         "rand" | "random" | "randn" => {}
         // So many rows: the type depends on it.

@@ -164,7 +164,8 @@ impl Scope<'_> {
     /// Writes a wildcard out where `always`, a hidden column or a `LATERAL VIEW` asks for it.
     pub(super) fn expand(&self, item: SelectItem, always: bool) -> Result<Vec<SelectItem>> {
         let any_hidden = self.relations.iter().any(|relation| {
-            relation.within.is_some() || relation.columns.iter().any(|column| !column.shown())
+            let other = |column: &Column| !column.shown() || column.inner.is_some();
+            relation.within.is_some() || relation.columns.iter().any(other)
         });
         match &item {
             SelectItem::Wildcard(options) if always || any_hidden => {
@@ -371,7 +372,10 @@ pub(super) fn relations_of(schema: &DFSchema) -> Vec<Relation> {
 pub(super) fn aliased(alias: &TableAlias, mut columns: Vec<Column>) -> Vec<Column> {
     for (place, name) in alias.columns.iter().enumerate() {
         match columns.get_mut(place) {
-            Some(column) => column.name = name.name.value.clone(),
+            Some(column) => {
+                column.name = name.name.value.clone();
+                column.inner = None;
+            }
             None => columns.push(Column::named(name.name.value.clone())),
         }
     }

@@ -13,6 +13,7 @@ mod expressions;
 mod functions;
 mod hidden;
 mod laterals;
+mod lookalikes;
 mod memory;
 mod pipelines;
 mod stateful;

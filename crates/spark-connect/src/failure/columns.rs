@@ -11,6 +11,16 @@ impl Failure {
         .class("INSERT_COLUMN_ARITY_MISMATCH", "21S01")
     }
 
+    /// A table whose rows are in one folder.
+    pub(crate) fn not_partitioned(table: &str) -> Self {
+        Failure::analysis(format!(
+            "SHOW PARTITIONS is not allowed on a table that is not partitioned: {}.",
+            quoted(table)
+        ))
+        .class("INVALID_PARTITION_OPERATION.PARTITION_SCHEMA_IS_EMPTY", "42601")
+        .with("name", quoted(table))
+    }
+
     /// Rows with a column of a type that a table's column does not take.
     pub(crate) fn not_stored(table: &str, path: &str, own: &str, wanted: &str) -> Self {
         Failure::analysis(format!(

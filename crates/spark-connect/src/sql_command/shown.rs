@@ -1,10 +1,10 @@
 //! `SHOW …`: what there is, by its names.
 
 use super::statement::{after, name};
-use crate::catalog;
 use crate::client_session::ClientSession;
 use crate::failure::{Failure, Outcome};
 use crate::relation::table_reference;
+use crate::{catalog, tables};
 
 /// What is listed.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(super) enum Shown {
     Functions(Option<String>),
     /// Those of a table.
     Columns(String),
+    /// The folders of a table.
+    Partitions(String),
 }
 
 impl Shown {
@@ -32,6 +34,14 @@ impl Shown {
         if let Some(rest) = after(text, &["show", "functions"]) {
             let pattern = after(rest, &["like"]).unwrap_or(rest).trim().trim_matches('\'');
             return Ok(Some(Shown::Functions((!pattern.is_empty()).then(|| pattern.to_owned()))));
+        }
+        if let Some(rest) = after(text, &["show", "partitions"]) {
+            let incomplete = || Failure::syntax(format!("the statement is not complete: {text}"));
+            let (table, rest) = name(rest).ok_or_else(incomplete)?;
+            if !rest.is_empty() {
+                return Err(Failure::unsupported("SHOW PARTITIONS of some partitions"));
+            }
+            return Ok(Some(Shown::Partitions(table)));
         }
         for words in [["show", "columns", "in"], ["show", "columns", "from"]] {
             if let Some(rest) = after(text, &words) {
@@ -56,6 +66,7 @@ impl Shown {
                 }
                 ("function", names)
             }
+            Shown::Partitions(table) => ("partition", tables::partitions(session, table)?),
             Shown::Columns(table) => {
                 let frame = session.engine.table_by(table_reference(table)?)?;
                 let schema = frame.schema();
@@ -67,7 +78,7 @@ impl Shown {
 }
 
 /// Whether a name fits one of the patterns between `|`: `*` stands for any letters, case for nothing.
-fn fits(name: &str, patterns: &str) -> bool {
+pub(crate) fn fits(name: &str, patterns: &str) -> bool {
     patterns.split('|').any(|pattern| {
         let parts: Vec<String> = pattern.trim().split('*').map(regex::escape).collect();
         regex::RegexBuilder::new(&format!("^(?:{})$", parts.join(".*")))

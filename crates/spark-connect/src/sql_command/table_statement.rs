@@ -8,7 +8,18 @@ use onefold_engine::TableDefinition;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TableStatement {
     Create { name: String, definition: TableDefinition, query: Option<String>, if_not_exists: bool },
-    Insert { name: String, columns: Vec<String>, query: String, overwrite: bool },
+    Insert(Insert),
+}
+
+/// `INSERT INTO|OVERWRITE name [PARTITION (p = 1, q)] [(columns)] query`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Insert {
+    pub(crate) name: String,
+    /// Columns that folders stand for, with the expression of the value that all rows have.
+    pub(crate) partition: Vec<(String, Option<String>)>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) query: String,
+    pub(crate) overwrite: bool,
 }
 
 /// What is in brackets at the beginning of a text, and what is behind them.
@@ -153,6 +164,12 @@ pub(super) fn begins_query(text: &str) -> bool {
 fn insert(text: &str, rest: &str, overwrite: bool) -> Outcome<TableStatement> {
     let rest = after(rest, &["table"]).unwrap_or(rest);
     let (table, mut rest) = name(rest).ok_or_else(|| incomplete(text))?;
+    let mut partition = Vec::new();
+    if let Some(behind) = after(rest, &["partition"]) {
+        let (inside, behind) = bracketed(behind).ok_or_else(|| incomplete(text))?;
+        partition = inside.split(',').map(partition_value).collect();
+        rest = behind;
+    }
     let mut columns = Vec::new();
     if rest.starts_with('(') && !begins_query(rest) {
         let (names, behind) = bracketed(rest).ok_or_else(|| incomplete(text))?;
@@ -164,12 +181,21 @@ fn insert(text: &str, rest: &str, overwrite: bool) -> Outcome<TableStatement> {
         None if begins_query(rest) => rest.to_owned(),
         None => return Err(incomplete(text)),
     };
-    Ok(TableStatement::Insert { name: table, columns, query, overwrite })
+    Ok(TableStatement::Insert(Insert { name: table, partition, columns, query, overwrite }))
+}
+
+/// `p = 1`, or `p` where the rows have the value.
+fn partition_value(text: &str) -> (String, Option<String>) {
+    let bare = |name: &str| name.trim().trim_matches('`').to_owned();
+    match text.split_once('=') {
+        Some((name, value)) => (bare(name), Some(value.trim().to_owned())),
+        None => (bare(text), None),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TableStatement;
+    use super::{Insert, TableStatement};
     use onefold_engine::TableDefinition;
 
     #[test]
@@ -198,20 +224,28 @@ mod tests {
 
     #[test]
     fn an_insert_has_a_table_columns_and_a_query() {
-        let wanted = TableStatement::Insert {
+        let wanted = TableStatement::Insert(Insert {
             name: "t".to_owned(),
             columns: vec!["a".to_owned(), "b".to_owned()],
             query: "VALUES (1, 2)".to_owned(),
-            overwrite: false,
-        };
+            ..Insert::default()
+        });
         assert_eq!(TableStatement::of("INSERT INTO t (a, b) VALUES (1, 2)").unwrap(), Some(wanted));
-        let wanted = TableStatement::Insert {
+        let wanted = TableStatement::Insert(Insert {
             name: "t".to_owned(),
-            columns: Vec::new(),
             query: "(select 1)".to_owned(),
             overwrite: true,
-        };
+            ..Insert::default()
+        });
         let text = "insert overwrite table t (select 1)";
+        assert_eq!(TableStatement::of(text).unwrap(), Some(wanted));
+        let wanted = TableStatement::Insert(Insert {
+            name: "t".to_owned(),
+            partition: vec![("p".to_owned(), Some("'x'".to_owned())), ("q".to_owned(), None)],
+            query: "SELECT 1".to_owned(),
+            ..Insert::default()
+        });
+        let text = "INSERT INTO t PARTITION (p = 'x', `q`) SELECT 1";
         assert_eq!(TableStatement::of(text).unwrap(), Some(wanted));
         assert!(TableStatement::of("INSERT INTO t").is_err());
     }
