@@ -351,3 +351,24 @@ def test_statements_beside_queries_do_what_they_do_in_spark(server: ConnectServe
         "decimal": [[1e300]],
     }
     assert seen["files"]
+
+
+def test_tables_stay_whole_and_take_what_they_take_in_spark(server: ConnectServer):
+    assert server.run("tables.py").result == {
+        "of itself": [[10], [11], [12]],
+        "failed": "DIVIDE_BY_ZERO",
+        "still": [[10], [11], [12]],
+        "outside": [[5]],
+        "partitions": [["p=1/q=x"], ["p=2/q=y"]],
+        "rows": [[3, 2, "y"], [9, 1, "x"]],
+        "no partition": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "not taken": "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+        "database": ["default"],
+        "table": ["parts", "spark_catalog", ["default"], None, "MANAGED", False],
+        "no table": "TABLE_OR_VIEW_NOT_FOUND",
+        "columns": [["a", False], ["p", True], ["q", True]],
+        "function": "abs",
+        "no function": "ROUTINE_NOT_FOUND",
+        "out of range": "PythonException",
+        "chunks": True,
+    }

@@ -1,10 +1,10 @@
 //! `avg`: of a `DECIMAL(p, s)` a `DECIMAL(p + 4, s + 4)`, rounded half up, as in Spark; of any other
 //! number a `DOUBLE`.
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Decimal128Type, DecimalType, Field,
-    FieldRef, Int64Type, i256,
+    FieldRef, Float64Type, Int64Type, i256,
 };
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
     Volatility,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(super) fn function() -> Arc<AggregateUDF> {
@@ -117,8 +118,65 @@ impl AggregateUDFImpl for Average {
         self.plain.create_groups_accumulator(args)
     }
 
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let value = args.exprs.first().map(|value| value.data_type(args.schema)).transpose()?;
+        match value.as_ref().and_then(sum_type) {
+            Some(_) => self.accumulator(args),
+            None => Ok(Box::new(MovingAverage::default())),
+        }
+    }
+
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
+    }
+}
+
+/// The average of doubles over a window of rows that moves, added up anew each time: what a double
+/// lost to rounding cannot be given back.
+#[derive(Debug, Default)]
+struct MovingAverage {
+    held: VecDeque<Option<f64>>,
+}
+
+fn doubles(arrays: &[ArrayRef]) -> Result<&Float64Array> {
+    arrays.first().and_then(|it| it.as_primitive_opt::<Float64Type>()).ok_or_else(lacking)
+}
+
+impl Accumulator for MovingAverage {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        self.held.extend(doubles(arrays)?.iter());
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let gone = doubles(arrays)?.len().min(self.held.len());
+        self.held.drain(..gone);
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let there = || self.held.iter().flatten();
+        let count = there().count();
+        // A count of rows in memory is exact in a double.
+        #[allow(clippy::cast_precision_loss, reason = "fewer than 2^53")]
+        let average = (count > 0).then(|| there().sum::<f64>() / count as f64);
+        Ok(ScalarValue::Float64(average))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.held.capacity() * size_of::<Option<f64>>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Err(DataFusionError::Internal("a moving average is not merged".to_owned()))
+    }
+
+    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
+        Err(DataFusionError::Internal("a moving average is not merged".to_owned()))
     }
 }
 
@@ -180,6 +238,18 @@ impl Accumulator for DecimalAverage {
             self.add(value, 1)?;
         }
         Ok(())
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let values = arrays.first().and_then(|it| it.as_primitive_opt::<Decimal128Type>());
+        for value in values.ok_or_else(lacking)?.iter().flatten() {
+            self.add(-value, -1)?;
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
