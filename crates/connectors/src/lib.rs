@@ -2,6 +2,7 @@
 
 mod compact_interval;
 pub mod console;
+pub mod delta;
 pub mod file_sink;
 pub mod file_source;
 mod formats;
@@ -44,4 +45,5 @@ pub static SINKS: &[&SinkSpec] = &[
     &memory::SPEC,
     &noop::SPEC,
     &kafka::sink::SPEC,
+    &delta::SINK,
 ];
