@@ -142,14 +142,13 @@ impl SinkDefinition for Definition {
         let shape = match Shape::new(known.facts.as_ref(), &context.schema, &options, now) {
             // Who only looks need not know the columns.
             Err(_) if looks => None,
-            shape => Some(Arc::new(shape?)),
+            shape => Some(shape?),
         };
-        let state = State { known, shape, shared_to: context.last_intent, ..State::default() };
+        let state = State::opened(known, shape, context.last_intent);
         Ok(Arc::new(DeltaSink {
             table,
             options,
             query: context.query,
-            generation: context.generation,
             rows: context.schema,
             clock: context.clock,
             state: Mutex::new(state),

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use onefold_connector::{Attempt, Clock, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{Durability, Recorded, Staged, create_record};
-use onefold_types::{BatchId, Error, Generation, Mark, Published, QueryId, Result, Totals};
+use onefold_types::{BatchId, Error, Mark, Published, QueryId, Result, Totals};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,6 @@ pub(crate) struct DeltaSink {
     pub(super) table: Table,
     pub(super) options: WriteOptions,
     pub(super) query: QueryId,
-    pub(super) generation: Generation,
     /// The columns of the rows.
     pub(super) rows: SchemaRef,
     pub(super) clock: Arc<dyn Clock>,
@@ -39,17 +38,24 @@ pub(crate) struct DeltaSink {
 /// What the sink remembers between calls.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) known: Known,
+    known: Known,
     /// How rows become files; `None` for one that only looks.
-    pub(super) shape: Option<Arc<Shape>>,
+    shape: Option<Arc<Shape>>,
     /// Batches up to this one may have files of another driver.
-    pub(super) shared_to: Option<BatchId>,
+    shared_to: Option<BatchId>,
     /// What each attempt of this process staged.
     staged: HashMap<Attempt, Vec<Staged>>,
     /// A version that is due for a checkpoint of the log.
     checkpoint: Option<u64>,
     /// The versions of the batches in the log, once they were asked for.
     batches: Option<BTreeMap<BatchId, u64>>,
+}
+
+impl State {
+    /// What a sink knows when it opens.
+    pub(super) fn opened(known: Known, shape: Option<Shape>, shared_to: Option<BatchId>) -> State {
+        State { known, shape: shape.map(Arc::new), shared_to, ..State::default() }
+    }
 }
 
 /// What a batch wants to commit.
@@ -303,10 +309,7 @@ impl DeltaSink {
         }
         match mark::judge(theirs, wanted.attempt) {
             Verdict::Published(published) => {
-                let mut state = self.state();
-                state.known.version = Some(version);
-                state.known.mark = Some((published, Some(version)));
-                drop(state);
+                self.remember(published, version);
                 self.lost_to(wanted, published).await;
                 Ok(Some(published))
             }
@@ -322,6 +325,12 @@ impl DeltaSink {
                 Ok(None)
             }
         }
+    }
+
+    fn remember(&self, published: Published, version: u64) {
+        let mut state = self.state();
+        state.known.version = Some(version);
+        state.known.mark = Some((published, Some(version)));
     }
 
     /// The batch is published. What this attempt wrote goes, unless that is what was published.
@@ -467,7 +476,8 @@ impl Sink for DeltaSink {
     }
 
     async fn audit(&self, batch: BatchId) -> Result<Option<Totals>> {
-        let batches = match self.state().batches.clone() {
+        let known = self.state().batches.clone();
+        let batches = match known {
             Some(batches) => batches,
             None => super::audit::batches(&self.table, self.query).await?,
         };

@@ -1,0 +1,7 @@
+//! Delta tables, against real stores.
+
+mod columns;
+mod conformance;
+mod marks;
+mod others;
+mod rig;
