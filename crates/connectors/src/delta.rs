@@ -28,6 +28,7 @@ mod options;
 mod ownership;
 mod shape;
 mod sink;
+pub mod source;
 mod stats;
 mod table;
 

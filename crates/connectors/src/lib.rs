@@ -31,6 +31,7 @@ pub static SOURCES: &[&SourceSpec] = &[
     &rate::RATE_MICRO_BATCH,
     &socket::SPEC,
     &kafka::SOURCE,
+    &delta::source::SPEC,
 ];
 
 /// Every sink, by name in `format("…")`.

@@ -132,12 +132,6 @@ impl Commit {
         Ok(bytes)
     }
 
-    /// Milliseconds since 1970 that the writer noted.
-    pub(crate) fn timestamp(&self) -> Option<i64> {
-        let info = self.info.as_ref()?;
-        info.get("inCommitTimestamp").or_else(|| info.get("timestamp"))?.as_i64()
-    }
-
     /// What the writer called its act.
     pub(crate) fn operation(&self) -> Option<&str> {
         self.info.as_ref()?.get("operation")?.as_str()
@@ -195,7 +189,7 @@ mod tests {
         };
         let bytes = commit.to_bytes().unwrap();
         assert_eq!(Commit::parse(&bytes, "here").unwrap(), commit);
-        assert_eq!(commit.timestamp(), Some(12));
+        assert_eq!(commit.operation(), Some("WRITE"));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use super::features;
 use super::mark::{self, Names, Remembered};
 use super::shape::Facts;
 use super::table::{LOG, Table, commit_path, failed, version_of};
-use deltalake_core::kernel::{EagerSnapshot, Snapshot};
+use arrow::array::{Array, AsArray};
+use deltalake_core::kernel::{EagerSnapshot, LogicalFileView, Snapshot};
 use futures::TryStreamExt;
 use onefold_types::{Error, Published, QueryId, Result};
-use arrow::array::{AsArray, Array};
 
 /// A table as a sink knows it.
 #[derive(Debug, Clone, Default)]
@@ -134,16 +134,19 @@ async fn search(table: &Table, query: QueryId) -> Result<Option<(Published, Opti
     Ok(None)
 }
 
-/// The removals of all files that a version of a table has, or of those in some partitions.
+/// All files that a version of a table has, each with its path as the log spells it: the log compares
+/// paths so, and views of files have them decoded.
 ///
 /// # Errors
 /// Corrupt: the log cannot be read.
-pub(crate) async fn removals(table: &Table, version: u64, now_ms: i64) -> Result<Vec<Remove>> {
-    let what = || format!("the files of {} cannot be listed", table.url());
+pub(crate) async fn raw_files(
+    table: &Table,
+    version: u64,
+) -> Result<Vec<(String, LogicalFileView)>> {
+    let what = || format!("the files of version {version} of {} cannot be listed", table.url());
     let unread = |error| failed(&what(), error);
     let snapshot =
         Snapshot::try_new(table.log.as_ref(), Some(version)).await.map_err(unread)?;
-    // The log compares paths as they are written, which the views of files have decoded.
     let mut paths: Vec<String> = Vec::new();
     let mut batches = snapshot.files(table.log.as_ref(), None);
     while let Some(batch) = batches.try_next().await.map_err(unread)? {
@@ -153,19 +156,27 @@ pub(crate) async fn removals(table: &Table, version: u64, now_ms: i64) -> Result
             .ok_or_else(|| Error::internal(format!("{}: no paths", what())))?;
         paths.extend((0..column.len()).map(|at| column.value(at).to_owned()));
     }
-    let views: Vec<_> =
+    let views: Vec<LogicalFileView> =
         snapshot.file_views(table.log.as_ref(), None).try_collect().await.map_err(unread)?;
     if views.len() != paths.len() {
         return Err(Error::internal(format!("{}: two listings differ", what())));
     }
-    let mut removals = Vec::with_capacity(paths.len());
-    for (path, view) in paths.into_iter().zip(views) {
+    Ok(paths.into_iter().zip(views).collect())
+}
+
+/// The removals of all files that a version of a table has.
+///
+/// # Errors
+/// Corrupt: the log cannot be read.
+pub(crate) async fn removals(table: &Table, version: u64, now_ms: i64) -> Result<Vec<Remove>> {
+    let mut removals = Vec::new();
+    for (path, view) in raw_files(table, version).await? {
         let view = view.remove_action(true);
         let deletion_vector = view
             .deletion_vector
             .map(serde_json::to_value)
             .transpose()
-            .map_err(|error| Error::internal(what()).because(error))?;
+            .map_err(|error| Error::internal("a deletion vector is no JSON").because(error))?;
         removals.push(Remove {
             path,
             deletion_timestamp: Some(now_ms),

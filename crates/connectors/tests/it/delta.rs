@@ -5,3 +5,4 @@ mod conformance;
 mod marks;
 mod others;
 mod rig;
+mod source;
