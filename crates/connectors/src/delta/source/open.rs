@@ -244,6 +244,10 @@ impl Source for DeltaSource {
     ) -> Result<LatestOffset> {
         let options = &self.definition.options;
         let from = match start {
+            // A table is read once.
+            Some(start) if self.definition.whole => {
+                return Ok(LatestOffset { end: Some(start.clone()), latest: None, note: None });
+            }
             Some(start) => self.parse(start)?,
             None => self.beginning().await?,
         };
