@@ -72,7 +72,10 @@ fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
 ///
 /// # Errors
 /// Invalid: the options do not fit together.
-pub fn define_over(request: &SinkRequest, store: Arc<dyn Store>) -> Result<Arc<dyn SinkDefinition>> {
+pub fn define_over(
+    request: &SinkRequest,
+    store: Arc<dyn Store>,
+) -> Result<Arc<dyn SinkDefinition>> {
     Definition::new(request, store, None)
 }
 

@@ -66,13 +66,7 @@ pub(crate) fn define(
     output_mode: OutputMode,
 ) -> Result<Arc<dyn SinkDefinition>> {
     let options = Options::check(&format!("sink `{}`", spec.name), spec.options, options)?;
-    (spec.define)(SinkRequest {
-        options,
-        path,
-        partition_by,
-        query_name: None,
-        output_mode,
-    })
+    (spec.define)(SinkRequest { options, path, partition_by, query_name: None, output_mode })
 }
 
 /// Adds the rows of a table to what a sink without files has.

@@ -55,10 +55,9 @@ pub(crate) fn create(
     session.engine.create_table(name, &definition)?;
     let rows = match rows {
         // The table's own log must say that it is there.
-        None if definition.knows_its_columns() => Some(crate::relation::of_batches(
-            parse_schema(&definition.schema)?,
-            Vec::new(),
-        )?),
+        None if definition.knows_its_columns() => {
+            Some(crate::relation::of_batches(parse_schema(&definition.schema)?, Vec::new())?)
+        }
         rows => rows,
     };
     if let Some(plan) = rows {

@@ -126,15 +126,22 @@ fn bounds(wanted: Option<&GetRange>, size: u64) -> Range<u64> {
 
 #[async_trait]
 impl ObjectStore for Bridge {
-    async fn put_opts(&self, to: &Path, payload: PutPayload, how: PutOptions) -> Outcome<PutResult> {
+    async fn put_opts(
+        &self,
+        to: &Path,
+        payload: PutPayload,
+        how: PutOptions,
+    ) -> Outcome<PutResult> {
         let bytes = whole(payload);
         match how.mode {
             PutMode::Create => self.create(to, bytes).await?,
             PutMode::Overwrite => self.replace(to, bytes).await?,
-            PutMode::Update(_) => return Err(ObjectStoreError::NotImplemented {
-                operation: "a conditional update".to_owned(),
-                implementer: "a table folder".to_owned(),
-            }),
+            PutMode::Update(_) => {
+                return Err(ObjectStoreError::NotImplemented {
+                    operation: "a conditional update".to_owned(),
+                    implementer: "a table folder".to_owned(),
+                });
+            }
         }
         Ok(done())
     }
@@ -224,10 +231,7 @@ impl ObjectStore for Bridge {
                 }
             }
         }
-        Ok(ListResult {
-            common_prefixes: folders.into_iter().collect(),
-            objects,
-        })
+        Ok(ListResult { common_prefixes: folders.into_iter().collect(), objects })
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, how: CopyOptions) -> Outcome<()> {

@@ -57,8 +57,10 @@ fn unsupported(place: &str, act: &str, error: TransactionError) -> Error {
 
 /// A setting of the table that a writer would have to follow.
 fn refused_setting(settings: &HashMap<String, String>) -> Option<String> {
-    let on = |name: &str| settings.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    if let Some(name) = settings.keys().filter(|name| name.starts_with("delta.constraints.")).min() {
+    let on =
+        |name: &str| settings.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if let Some(name) = settings.keys().filter(|name| name.starts_with("delta.constraints.")).min()
+    {
         return Some(format!("the check `{name}`"));
     }
     if let Some(mode) = settings.get("delta.columnMapping.mode").filter(|mode| *mode != "none") {

@@ -172,9 +172,7 @@ mod tests {
     #[test]
     fn values_of_another_type_are_refused_whatever_may_change() {
         let table = columns(&[("id", DataType::INTEGER)]);
-        for (kind, change) in
-            [(DataType::LONG, Change::Nothing), (DataType::STRING, Change::Add)]
-        {
+        for (kind, change) in [(DataType::LONG, Change::Nothing), (DataType::STRING, Change::Add)] {
             let error = fit(&table, &columns(&[("id", kind)]), change).unwrap_err().to_string();
             assert!(error.contains("`id`") && error.contains("cast it"), "{error}");
         }

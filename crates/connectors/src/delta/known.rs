@@ -145,8 +145,7 @@ pub(crate) async fn raw_files(
 ) -> Result<Vec<(String, LogicalFileView)>> {
     let what = || format!("the files of version {version} of {} cannot be listed", table.url());
     let unread = |error| failed(&what(), error);
-    let snapshot =
-        Snapshot::try_new(table.log.as_ref(), Some(version)).await.map_err(unread)?;
+    let snapshot = Snapshot::try_new(table.log.as_ref(), Some(version)).await.map_err(unread)?;
     let mut paths: Vec<String> = Vec::new();
     let mut batches = snapshot.files(table.log.as_ref(), None);
     while let Some(batch) = batches.try_next().await.map_err(unread)? {

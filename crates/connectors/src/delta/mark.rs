@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_mark_that_spark_wrote_after_ours_has_no_driver() {
-        let mine = Remembered { query: Some(3), batch: Some(3), generation: Some(2), commit: Some(12) };
+        let mine =
+            Remembered { query: Some(3), batch: Some(3), generation: Some(2), commit: Some(12) };
         let (mark, at) = mine.mark(query()).unwrap();
         assert_eq!((mark.generation, at), (Some(Generation(2)), Some(12)));
         let spark = Remembered { query: Some(4), ..mine };

@@ -40,7 +40,14 @@ pub(crate) static WRITE: &[OptionSpec] = &[
     OptionSpec::new(
         "compression",
         OptionKind::Choice(&[
-            "none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "brotli",
+            "none",
+            "uncompressed",
+            "snappy",
+            "gzip",
+            "lz4",
+            "lz4_raw",
+            "zstd",
+            "brotli",
         ]),
         "the codec of the files",
     )

@@ -31,9 +31,7 @@ pub(crate) fn check(url: &str, known: &Known, context: &SinkContext) -> Result<(
         )));
     }
     match context.last_commit {
-        Some(commit) if mark.batch < commit => {
-            Err(behind(url, &mark.to_string(), known, context))
-        }
+        Some(commit) if mark.batch < commit => Err(behind(url, &mark.to_string(), known, context)),
         _ => Ok(()),
     }
 }

@@ -97,7 +97,8 @@ fn plain(rows: &Schema) -> Result<SchemaRef> {
 
 fn to_kernel(rows: &Schema) -> Result<StructType> {
     rows.try_into_kernel().map_err(|error: arrow::error::ArrowError| {
-        Error::invalid("a Delta table does not hold rows of these columns; cast them").because(error)
+        Error::invalid("a Delta table does not hold rows of these columns; cast them")
+            .because(error)
     })
 }
 
@@ -192,14 +193,16 @@ impl Shape {
                     field.name()
                 )));
             }
-            columns.push(cast_with_options(column, field.data_type(), &options).map_err(|error| {
-                Error::invalid(format!(
-                    "a value of column `{}` does not fit {}",
-                    field.name(),
-                    field.data_type()
-                ))
-                .because(error)
-            })?);
+            columns.push(cast_with_options(column, field.data_type(), &options).map_err(
+                |error| {
+                    Error::invalid(format!(
+                        "a value of column `{}` does not fit {}",
+                        field.name(),
+                        field.data_type()
+                    ))
+                    .because(error)
+                },
+            )?);
         }
         RecordBatch::try_new(Arc::clone(&self.target), columns)
             .map_err(|error| Error::internal("rows do not fit the table's columns").because(error))

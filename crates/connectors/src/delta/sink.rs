@@ -454,7 +454,8 @@ impl Sink for DeltaSink {
         let batch = published.mark.batch;
         let (at, shared) = {
             let state = self.state();
-            let at = state.known.mark.and_then(|(mark, at)| at.filter(|_| mark.mark.batch == batch));
+            let at =
+                state.known.mark.and_then(|(mark, at)| at.filter(|_| mark.mark.batch == batch));
             (at, state.shared_to.is_some_and(|shared| batch <= shared))
         };
         if shared && !self.options.one_batch {

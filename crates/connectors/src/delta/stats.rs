@@ -18,7 +18,11 @@ pub(crate) const COLUMNS: usize = 32;
 ///
 /// # Errors
 /// Internal: the footer does not fit the file's columns.
-pub(crate) fn of_file(footer: &ParquetMetaData, columns: &SchemaRef, most: usize) -> Result<String> {
+pub(crate) fn of_file(
+    footer: &ParquetMetaData,
+    columns: &SchemaRef,
+    most: usize,
+) -> Result<String> {
     let (mut smallest, mut largest, mut nulls) = (Map::new(), Map::new(), Map::new());
     for field in columns.fields().iter().take(most) {
         if field.data_type().is_nested() {
@@ -103,8 +107,8 @@ fn shown(value: &ScalarValue, upper: bool) -> Option<Value> {
         S::TimestampMicrosecond(Some(micros), zone) => {
             let ms = micros.div_euclid(1_000);
             let ms = if upper && micros.rem_euclid(1_000) > 0 { ms + 1 } else { ms };
-            let text = DateTime::from_timestamp_millis(ms)?
-                .to_rfc3339_opts(SecondsFormat::Millis, true);
+            let text =
+                DateTime::from_timestamp_millis(ms)?.to_rfc3339_opts(SecondsFormat::Millis, true);
             let text = if zone.is_some() { text.as_str() } else { text.trim_end_matches('Z') };
             json!(text)
         }
@@ -122,7 +126,9 @@ fn shown(value: &ScalarValue, upper: bool) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+    use arrow::array::{
+        Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    };
     use arrow::datatypes::{Field, Schema};
     use parquet::arrow::ArrowWriter;
     use std::sync::Arc;

@@ -56,8 +56,7 @@ impl Table {
         let place = Url::parse(&format!("onefold://t{name:032x}/"))
             .map_err(|error| Error::internal("a table has no name").because(error))?;
         let bridge: Arc<dyn ObjectStore> = Arc::new(Bridge(Arc::clone(&store)));
-        let log =
-            default_logstore(Arc::clone(&bridge), bridge, &place, &StorageConfig::default());
+        let log = default_logstore(Arc::clone(&bridge), bridge, &place, &StorageConfig::default());
         Ok(Table { store, log })
     }
 

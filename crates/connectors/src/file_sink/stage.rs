@@ -117,7 +117,9 @@ impl<'a> Stager<'a> {
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(plan_failed)?;
             let mut waiting: Vec<u32> = Vec::new();
-            for (folder, members) in by_folder(&batch, folders, encoding.columns.null_folder, time_zone)? {
+            for (folder, members) in
+                by_folder(&batch, folders, encoding.columns.null_folder, time_zone)?
+            {
                 let room = self.open.len() < OPEN_FILES && rest.is_none();
                 if room || self.open.iter().any(|file| file.folder == folder) {
                     self.write(&folder, &pick(&batch, members)?).await?;
@@ -141,7 +143,9 @@ impl<'a> Stager<'a> {
         let mut sorted = rest.finish().await?;
         while let Some(batch) = sorted.next().await {
             let batch = batch.map_err(plan_failed)?;
-            for (folder, members) in by_folder(&batch, folders, encoding.columns.null_folder, time_zone)? {
+            for (folder, members) in
+                by_folder(&batch, folders, encoding.columns.null_folder, time_zone)?
+            {
                 // Sorted rows never come back to a folder that was left.
                 if self.open.iter().all(|file| file.folder != folder) {
                     while let Some(file) = self.open.pop() {

@@ -48,7 +48,8 @@ pub(crate) async fn define(request: SourceRequest) -> Result<Arc<dyn SourceDefin
     let newest = table.snapshot(None).await?;
     features::check_readable(table.url(), &newest)?;
     let id = newest.metadata().id().to_owned();
-    let version = if whole { super::open::as_of(&table, &options, newest.version()).await? } else { None };
+    let version =
+        if whole { super::open::as_of(&table, &options, newest.version()).await? } else { None };
     let snapshot = match version {
         Some(version) => table.snapshot(Some(version)).await?,
         None => newest,

@@ -35,7 +35,11 @@ pub(crate) static READ: &[OptionSpec] = &[
         OptionKind::Bytes,
         "bytes of a batch at most, about; one file is always taken",
     ),
-    OptionSpec::new("ignoreDeletes", OptionKind::Bool, "commits that only take rows away are passed over"),
+    OptionSpec::new(
+        "ignoreDeletes",
+        OptionKind::Bool,
+        "commits that only take rows away are passed over",
+    ),
     OptionSpec::new(
         "ignoreChanges",
         OptionKind::Bool,
@@ -46,7 +50,11 @@ pub(crate) static READ: &[OptionSpec] = &[
         OptionKind::Bool,
         "commits that take rows away or change them are passed over",
     ),
-    OptionSpec::new("excludeRegex", OptionKind::Text, "files whose path has this in it are left out"),
+    OptionSpec::new(
+        "excludeRegex",
+        OptionKind::Text,
+        "files whose path has this in it are left out",
+    ),
     OptionSpec::new(
         "failOnDataLoss",
         OptionKind::Bool,
@@ -118,7 +126,9 @@ impl ReadOptions {
             }
             (Some(text), None) if !whole && text.eq_ignore_ascii_case("latest") => Since::Latest,
             (Some(text), None) => Since::Version(text.trim().parse().map_err(|_| {
-                Error::invalid(format!("option {version} is `{text}`, but it takes a version: 0, 1 …"))
+                Error::invalid(format!(
+                    "option {version} is `{text}`, but it takes a version: 0, 1 …"
+                ))
             })?),
             (None, Some(text)) => Since::Time(time_ms(text).ok_or_else(|| {
                 Error::invalid(format!(

@@ -140,9 +140,9 @@ async fn of_part(
                     Arc::new(CastExpr::new(column, field.data_type().clone(), None))
                 }
             }
-            None => Arc::new(Literal::new(
-                ScalarValue::try_from(field.data_type()).map_err(unplanned)?,
-            )),
+            None => {
+                Arc::new(Literal::new(ScalarValue::try_from(field.data_type()).map_err(unplanned)?))
+            }
         };
         exprs.push((expr, field.name().clone()));
     }
@@ -150,10 +150,7 @@ async fn of_part(
         request.filters.iter().filter(|filter| knows(filter, &there)).cloned().collect();
     let scan = provider.scan(request.session, Some(&columns), &filters, None).await;
     let scan = scan.map_err(|error| {
-        failed(
-            &format!("version {} of {} cannot be read", part.version, table.url()),
-            error.into(),
-        )
+        failed(&format!("version {} of {} cannot be read", part.version, table.url()), error.into())
     })?;
     let projection = ProjectionExec::try_new(exprs, scan).map_err(unplanned)?;
     Ok(Arc::new(projection))

@@ -56,7 +56,8 @@ mod tests {
     use super::*;
 
     fn files(sizes: &[u64]) -> Vec<Found> {
-        let file = |(index, bytes): (i64, &u64)| Found { index, path: index.to_string(), bytes: *bytes };
+        let file =
+            |(index, bytes): (i64, &u64)| Found { index, path: index.to_string(), bytes: *bytes };
         (0..).zip(sizes).map(file).collect()
     }
 

@@ -70,7 +70,13 @@ async fn values_of_partitions_are_spelled_so_that_each_comes_back() {
     let mut rig = Rig::local(folder.path());
     rig.partition_by = vec!["p".to_owned()];
     let values = [
-        Some("a b"), Some("a:b%c"), Some("x=y/z"), Some("é"), Some("+"), Some(""), None,
+        Some("a b"),
+        Some("a:b%c"),
+        Some("x=y/z"),
+        Some("é"),
+        Some("+"),
+        Some(""),
+        None,
         Some("__HIVE_DEFAULT_PARTITION__"),
     ];
     let p: ArrayRef = Arc::new(StringArray::from(values.to_vec()));

@@ -145,7 +145,8 @@ async fn a_numbered_write_is_made_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut rig = Rig::local(folder.path());
     for (number, id) in [("0", 1), ("0", 1), ("1", 2), ("0", 9), ("1", 2)] {
-        rig.options = onefold_types::OptionMap::new().with("txnAppId", "a").with("txnVersion", number);
+        rig.options =
+            onefold_types::OptionMap::new().with("txnAppId", "a").with("txnVersion", number);
         rig.write(rows(&[id])).await.unwrap();
     }
     assert_eq!(ids(rig.store.as_ref()).await, [1, 2]);
@@ -188,7 +189,8 @@ async fn what_is_damaged_or_not_known_is_refused_by_name() {
         "minReaderVersion": 3, "minWriterVersion": 7,
         "readerFeatures": ["timeTravelToTheMoon"], "writerFeatures": ["timeTravelToTheMoon"],
     }});
-    let schema = r#"{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}"#;
+    let schema =
+        r#"{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}"#;
     let metadata = serde_json::json!({"metaData": {
         "id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
         "partitionColumns": [], "configuration": {}, "createdTime": 1,

@@ -49,7 +49,12 @@ async fn open(folder: &Path, options: &[(&str, &str)], whole: bool) -> Result<Re
         conf: BTreeMap::new(),
     };
     let schema = definition.schema();
-    Ok(Reader { source: definition.open(context).await?, schema, at: None, _checkpoint: checkpoint })
+    Ok(Reader {
+        source: definition.open(context).await?,
+        schema,
+        at: None,
+        _checkpoint: checkpoint,
+    })
 }
 
 /// A stream and where it stands.
@@ -219,7 +224,9 @@ async fn commits_that_were_cleaned_away_unread_are_told() {
         rig.write(rows(&[id])).await.unwrap();
     }
     let path = |version: u64| folder.path().join(format!("_delta_log/{version:020}.json"));
-    deltalake_core::checkpoints::create_checkpoint(&table(folder.path()).await, None).await.unwrap();
+    deltalake_core::checkpoints::create_checkpoint(&table(folder.path()).await, None)
+        .await
+        .unwrap();
     for version in 0..5 {
         std::fs::remove_file(path(version)).unwrap();
     }
