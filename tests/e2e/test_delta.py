@@ -63,6 +63,16 @@ def test_a_program_writes_and_reads_tables_as_with_spark(server: ConnectServer):
     assert seen["elsewhere"] == [1]
     assert seen["copy"] == [1, 1, 2] and seen["once"] == [1, 1, 2]
     assert seen["counts"] == [["a b", 2], ["c/d", 1]]
+    assert (seen["deleted"], seen["updated"]) == (1, 2)
+    assert seen["merged_rows"] == {
+        "num_affected_rows": 3,
+        "num_updated_rows": 1,
+        "num_deleted_rows": 1,
+        "num_inserted_rows": 1,
+    }
+    assert seen["m"] == seen["after"] == [[1, "A!"], [2, "bB"], [9, "new"]]
+    assert seen["history"][:4] == ["OPTIMIZE", "MERGE", "UPDATE", "DELETE"]
+    assert "168 hours" in seen["vacuum"] and seen["kept_files"] == 0 and seen["by_path"] == 2
     table = DeltaTable(server.folder / "t")
     assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [1, 1, 2]
     assert table.metadata().partition_columns == ["k"]

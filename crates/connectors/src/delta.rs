@@ -18,10 +18,12 @@
 mod audit;
 mod bridge;
 mod checkpoint;
+mod commands;
 mod commit;
 mod features;
 mod files;
 mod fit;
+mod history;
 mod known;
 mod mark;
 mod options;
@@ -34,7 +36,7 @@ mod table;
 
 use async_trait::async_trait;
 use onefold_connector::{
-    Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+    Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec, TableSpec,
 };
 use onefold_storage::Store;
 use onefold_types::{Delivery, Error, OptionMap, Result};
@@ -53,6 +55,10 @@ pub static SINK: SinkSpec = SinkSpec {
     define,
 };
 
+/// What can be done to a Delta table.
+pub static TABLE: TableSpec =
+    TableSpec { name: "delta", run: |request| Box::pin(commands::run(request)) };
+
 fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
     let given = request.path.as_deref().or_else(|| request.options.text("path"));
     let path = match given {
@@ -65,7 +71,7 @@ fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
         }
     };
     let store = onefold_storage::open(&path, &OptionMap::new())?;
-    Definition::new(&request, store, Some(path))
+    Definition::checked(&request, store, Some(path))
 }
 
 /// A definition of the Delta sink over a store that the caller opened.
@@ -76,7 +82,7 @@ pub fn define_over(
     request: &SinkRequest,
     store: Arc<dyn Store>,
 ) -> Result<Arc<dyn SinkDefinition>> {
-    Definition::new(request, store, None)
+    Definition::checked(request, store, None)
 }
 
 #[derive(Debug)]
@@ -89,7 +95,7 @@ struct Definition {
 }
 
 impl Definition {
-    fn new(
+    fn checked(
         request: &SinkRequest,
         store: Arc<dyn Store>,
         path: Option<String>,

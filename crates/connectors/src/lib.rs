@@ -16,7 +16,7 @@ pub mod schema_registry;
 pub mod socket;
 mod stored_lines;
 
-use onefold_connector::{SinkSpec, SourceSpec};
+use onefold_connector::{SinkSpec, SourceSpec, TableSpec};
 
 /// Every source, by name in `format("…")`.
 pub static SOURCES: &[&SourceSpec] = &[
@@ -48,3 +48,6 @@ pub static SINKS: &[&SinkSpec] = &[
     &kafka::sink::SPEC,
     &delta::SINK,
 ];
+
+/// Every format of tables that keep a log, by name in `USING …`.
+pub static TABLES: &[&TableSpec] = &[&delta::TABLE];

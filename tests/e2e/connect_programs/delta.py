@@ -83,4 +83,25 @@ source = spark.readStream.format("delta").load("copy")
 query = source.writeStream.foreachBatch(write_once).option("checkpointLocation", "c3")
 assert query.trigger(availableNow=True).start().awaitTermination(60)
 seen["once"] = ids(spark.read.format("delta").load("once"))
+
+spark.sql("CREATE TABLE m (id BIGINT, v STRING) USING delta")
+spark.sql("INSERT INTO m VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, NULL)")
+seen["deleted"] = spark.sql("DELETE FROM m WHERE `id` = 3").first().num_affected_rows
+changed = spark.sql("UPDATE m AS t SET t.v = concat(upper(v), '!') WHERE t.id = 1 OR v IS NULL")
+seen["updated"] = changed.first().num_affected_rows
+spark.createDataFrame([Row(id=2, v="B"), Row(id=9, v="new"), Row(id=4, v="gone")]).createOrReplaceTempView("s")
+merged = spark.sql(
+    """MERGE INTO m AS t USING (SELECT * FROM s) AS s ON t.id = s.id
+    WHEN MATCHED AND s.v = 'gone' THEN DELETE
+    WHEN MATCHED THEN UPDATE SET v = concat(t.v, s.v)
+    WHEN NOT MATCHED THEN INSERT *"""
+)
+seen["merged_rows"] = merged.first().asDict()
+seen["m"] = sorted((row.id, row.v) for row in spark.table("m").collect())
+spark.sql("OPTIMIZE m")
+seen["history"] = [row.operation for row in spark.sql("DESCRIBE HISTORY m").collect()]
+seen["vacuum"] = fails(lambda: spark.sql("VACUUM m RETAIN 0 HOURS"))
+seen["kept_files"] = len(spark.sql("VACUUM m DRY RUN").collect())
+seen["by_path"] = len(spark.sql("DESCRIBE HISTORY delta.`t` LIMIT 2").collect())
+seen["after"] = sorted((row.id, row.v) for row in spark.table("m").collect())
 print(json.dumps(seen))
