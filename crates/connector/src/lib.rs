@@ -16,6 +16,7 @@ pub mod options;
 mod schema_registry;
 mod sink;
 mod source;
+mod table;
 
 pub use clock::Clock;
 pub use fitted::fitted;
@@ -29,3 +30,4 @@ pub use source::{
     Defining, LatestOffset, Overlap, ReadLimit, ScanRequest, Source, SourceContext,
     SourceDefinition, SourceRequest, SourceSpec,
 };
+pub use table::{MergeAct, MergeClause, MergeWhen, TableAct, TableMerge, TableRequest, TableSpec};

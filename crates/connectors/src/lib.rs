@@ -2,6 +2,7 @@
 
 mod compact_interval;
 pub mod console;
+pub mod delta;
 pub mod file_sink;
 pub mod file_source;
 mod formats;
@@ -15,7 +16,7 @@ pub mod schema_registry;
 pub mod socket;
 mod stored_lines;
 
-use onefold_connector::{SinkSpec, SourceSpec};
+use onefold_connector::{SinkSpec, SourceSpec, TableSpec};
 
 /// Every source, by name in `format("…")`.
 pub static SOURCES: &[&SourceSpec] = &[
@@ -30,6 +31,7 @@ pub static SOURCES: &[&SourceSpec] = &[
     &rate::RATE_MICRO_BATCH,
     &socket::SPEC,
     &kafka::SOURCE,
+    &delta::source::SPEC,
 ];
 
 /// Every sink, by name in `format("…")`.
@@ -44,4 +46,8 @@ pub static SINKS: &[&SinkSpec] = &[
     &memory::SPEC,
     &noop::SPEC,
     &kafka::sink::SPEC,
+    &delta::SINK,
 ];
+
+/// Every format of tables that keep a log, by name in `USING …`.
+pub static TABLES: &[&TableSpec] = &[&delta::TABLE];

@@ -63,15 +63,10 @@ pub(crate) fn define(
     path: Option<String>,
     options: OptionMap,
     partition_by: Vec<String>,
+    output_mode: OutputMode,
 ) -> Result<Arc<dyn SinkDefinition>> {
     let options = Options::check(&format!("sink `{}`", spec.name), spec.options, options)?;
-    (spec.define)(SinkRequest {
-        options,
-        path,
-        partition_by,
-        query_name: None,
-        output_mode: OutputMode::Append,
-    })
+    (spec.define)(SinkRequest { options, path, partition_by, query_name: None, output_mode })
 }
 
 /// Adds the rows of a table to what a sink without files has.
@@ -90,6 +85,14 @@ pub(crate) async fn append(
             sink.description()
         )));
     }
+    run(frame, sink, None).await
+}
+
+/// Writes the rows of a table through a sink that knows itself what they take the place of.
+///
+/// # Errors
+/// As the sink's. After an error of kind Unknown the rows may be there.
+pub(crate) async fn into_table(frame: &DataFrame, sink: &dyn SinkDefinition) -> Result<()> {
     run(frame, sink, None).await
 }
 

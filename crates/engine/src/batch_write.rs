@@ -4,13 +4,17 @@
 use crate::batch_sink::{self, Replaced};
 use crate::frame::DataFrame;
 use crate::warehouse::TABLE_DEFINITION;
-use onefold_connector::SinkSpec;
+use onefold_connector::{OutputMode, SinkSpec};
 use onefold_storage::Store;
 use onefold_types::{Error, OptionMap, Result};
 use std::sync::Arc;
 
 /// Formats of files.
 const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"];
+
+/// Formats of tables that keep a log of their own in a folder of this name: what is there, and what
+/// is replaced, the log tells.
+const LOGGED_TABLES: [(&str, &str); 1] = [("delta", "_delta_log")];
 
 /// Whether an overwrite replaces the whole, or the folders that get rows.
 const OVERWRITE_OPTION: &str = "partitionOverwriteMode";
@@ -97,24 +101,57 @@ impl DataFrameWriter {
         }
         let spec = self.sink()?;
         let session = self.frame.session().clone();
+        if let Some((_, log)) = LOGGED_TABLES.into_iter().find(|(name, _)| *name == spec.name) {
+            return self.into_table(spec, path, log);
+        }
         if !FILE_FORMATS.contains(&spec.name) {
-            let sink = batch_sink::define(spec, None, self.options.clone(), self.partition_by)?;
+            let (options, by) = (self.options.clone(), self.partition_by);
+            let sink = batch_sink::define(spec, None, options, by, OutputMode::Append)?;
             return session.inner.tasks.wait(async move {
                 batch_sink::append(&self.frame, sink.as_ref(), self.mode).await
             });
         }
-        if path.is_empty() {
-            return Err(Error::invalid("'path' is not specified: give one to save()"));
-        }
+        check_path(path)?;
         let opening = (session.inner.stores)(path.to_owned(), session.inner.conf.all());
         let store = session.inner.tasks.wait(opening)?;
         let options = self.options_to_write(spec);
         let partition_by = self.partition_by.clone();
-        let sink = batch_sink::define(spec, Some(path.to_owned()), options, partition_by)?;
+        let path = Some(path.to_owned());
+        let sink = batch_sink::define(spec, path, options, partition_by, OutputMode::Append)?;
         session.inner.tasks.wait(async move {
             match self.replaced(store).await? {
                 Some(replaced) => batch_sink::write(&self.frame, sink.as_ref(), replaced).await,
                 None => Ok(()),
+            }
+        })
+    }
+
+    /// Writes into a table that has a log of its own.
+    fn into_table(self, spec: &SinkSpec, path: &str, log: &str) -> Result<()> {
+        check_path(path)?;
+        let session = self.frame.session().clone();
+        let opening = (session.inner.stores)(path.to_owned(), session.inner.conf.all());
+        let store = session.inner.tasks.wait(opening)?;
+        let output_mode = match self.mode {
+            SaveMode::Overwrite => OutputMode::Complete,
+            _ => OutputMode::Append,
+        };
+        let mut options = self.options_to_write(spec);
+        if let Some(mode) = self.options.get(OVERWRITE_OPTION) {
+            options.set(OVERWRITE_OPTION, mode);
+        }
+        let (path, by) = (Some(path.to_owned()), self.partition_by.clone());
+        let sink = batch_sink::define(spec, path, options, by, output_mode)?;
+        let log = log.to_owned();
+        session.inner.tasks.wait(async move {
+            let there = !store.list(&log).await?.is_empty();
+            match self.mode {
+                SaveMode::Ignore if there => Ok(()),
+                SaveMode::ErrorIfExists if there => Err(Error::invalid(format!(
+                    "the table {} already exists; use the mode append or overwrite",
+                    store.url()
+                ))),
+                _ => batch_sink::into_table(&self.frame, sink.as_ref()).await,
             }
         })
     }
@@ -186,4 +223,11 @@ impl DataFrameWriter {
             _ => Some(Replaced { store, names: Vec::new(), by_folder: false }),
         })
     }
+}
+
+fn check_path(path: &str) -> Result<()> {
+    if path.is_empty() {
+        return Err(Error::invalid("'path' is not specified: give one to save()"));
+    }
+    Ok(())
 }

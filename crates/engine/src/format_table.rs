@@ -11,8 +11,8 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// The formats that SQL may name so.
-pub(crate) const FORMATS: [&str; 7] =
-    ["parquet", "json", "csv", "orc", "text", "avro", "binaryFile"];
+pub(crate) const FORMATS: [&str; 8] =
+    ["parquet", "json", "csv", "orc", "text", "avro", "binaryFile", "delta"];
 
 /// The files of one format.
 pub(crate) struct FormatTables {

@@ -34,6 +34,7 @@ mod state_table;
 mod status;
 mod stores;
 mod streams;
+mod table_act;
 mod table_location;
 mod tasks;
 mod timer;
@@ -53,7 +54,7 @@ pub use frame::{DataFrame, JoinOn};
 pub use grouped::GroupedData;
 pub use listener::{ListenerId, QueryIdle, QueryStarted, QueryTerminated, StreamingQueryListener};
 pub use observer::BatchObserver;
-pub use onefold_connector::OutputMode;
+pub use onefold_connector::{MergeAct, MergeClause, MergeWhen, OutputMode, TableAct, TableMerge};
 pub use onefold_operators::{
     DueTimers, ExpiredTimer, GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun,
     GroupState, GroupTimeout, GroupedRows, ListState, MapState, Processor, ProcessorCode,
@@ -70,6 +71,7 @@ pub use session::{Connectors, Session, SessionBuilder};
 pub use status::{StreamingQueryException, StreamingQueryStatus};
 pub use stores::StoreOpener;
 pub use streams::{Process, StreamingQueryManager};
+pub use table_act::unqualified;
 pub use tasks::THREAD_STACK;
 pub use timer::{SystemTimer, Timer};
 pub use trigger::Trigger;

@@ -17,7 +17,7 @@ use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
-use onefold_connector::{SchemaRegistry, Settings, SinkSpec, SourceSpec};
+use onefold_connector::{SchemaRegistry, Settings, SinkSpec, SourceSpec, TableSpec};
 use onefold_state::{MEMORY_LIMIT_OPTION, MemoryBudget};
 use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub struct Connectors {
     pub sources: &'static [&'static SourceSpec],
     /// Sinks, by name in `format("…")`.
     pub sinks: &'static [&'static SinkSpec],
+    /// Formats of tables that keep a log.
+    pub tables: &'static [&'static TableSpec],
     /// Makes what asks registries of schemas, for functions that take theirs from one.
     pub registry: Option<fn(Settings) -> Arc<dyn SchemaRegistry>>,
 }

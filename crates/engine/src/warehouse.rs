@@ -47,6 +47,14 @@ pub struct TableDefinition {
     pub location: Option<String>,
 }
 
+impl TableDefinition {
+    /// Whether the table itself tells its columns, which may have changed since it was made.
+    #[must_use]
+    pub fn knows_its_columns(&self) -> bool {
+        self.format.eq_ignore_ascii_case("delta")
+    }
+}
+
 impl Session {
     /// The folder of a table of the warehouse.
     fn table_folder(&self, name: &str) -> Result<PathBuf> {
@@ -174,7 +182,10 @@ impl Session {
     async fn warehouse_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(definition) = self.table_definition(name)? else { return Ok(None) };
         let files = self.table_files(name, &definition)?;
-        let reader = self.read().format(&definition.format).schema(&definition.schema);
+        let mut reader = self.read().format(&definition.format);
+        if !definition.knows_its_columns() {
+            reader = reader.schema(&definition.schema);
+        }
         let table: NowTable = reader.options(definition.options).table(vec![files]).await?;
         Ok(Some(Arc::new(table)))
     }

@@ -15,6 +15,7 @@ pub use onefold_types as types;
 pub static CONNECTORS: Connectors = Connectors {
     sources: onefold_connectors::SOURCES,
     sinks: onefold_connectors::SINKS,
+    tables: onefold_connectors::TABLES,
     registry: Some(onefold_connectors::schema_registry::open),
 };
 

@@ -2,9 +2,12 @@
 //! run at once.
 
 mod described;
+mod logged_statement;
+mod logged_table;
 mod shown;
 mod statement;
 mod table_statement;
+mod words;
 
 pub(crate) use shown::fits;
 
@@ -18,6 +21,7 @@ use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use logged_statement::LoggedStatement;
 use onefold_engine::SaveMode;
 use spark_connect_proto::execute_plan_response::SqlCommandResult;
 use spark_connect_proto::relation::RelType;
@@ -60,6 +64,10 @@ pub(crate) fn run(session: &ClientSession, command: SqlCommand) -> Outcome<SqlCo
     if let Some(statement) = TableStatement::of(statement::bare(&text))? {
         run_on_table(session, statement)?;
         return texts(&[], &[]);
+    }
+    if let Some(statement) = LoggedStatement::of(statement::bare(&text))? {
+        let rows = logged_table::run(session, statement)?;
+        return result(rows.schema(), rows.columns().to_vec(), rows.num_rows());
     }
     match Statement::of(&text)? {
         Statement::Query => {

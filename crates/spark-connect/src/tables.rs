@@ -44,6 +44,16 @@ fn make(
     rows: Option<LogicalPlan>,
     mode: SaveMode,
 ) -> Outcome<()> {
+    if definition.knows_its_columns()
+        && definition.schema.is_empty()
+        && rows.is_none()
+        && let Some(location) = &definition.location
+    {
+        let there = session.engine.read().format(&definition.format);
+        definition.schema = schema_ddl(&there.load_paths([location.clone()])?.schema());
+        session.engine.create_table(name, &definition)?;
+        return Ok(());
+    }
     if let Some(plan) = &rows
         && definition.schema.is_empty()
     {
@@ -56,6 +66,13 @@ fn make(
     }
     definition.schema = schema_ddl(&*parse_schema(&definition.schema)?);
     session.engine.create_table(name, &definition)?;
+    let rows = match rows {
+        // The table's own log must say that it is there.
+        None if definition.knows_its_columns() => {
+            Some(crate::relation::of_batches(parse_schema(&definition.schema)?, Vec::new())?)
+        }
+        rows => rows,
+    };
     if let Some(plan) = rows {
         let written = insert(session, name, plan, mode, Matching::Place);
         if written.is_err() {
@@ -110,7 +127,7 @@ fn insert_with(
 ) -> Outcome<()> {
     let definition =
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
-    let wanted = parse_schema(&definition.schema)?;
+    let wanted = columns_of(session, name, &definition)?;
     let rows = fitted(name, stream::shown(rows)?, &wanted, matching)?;
     let partition_by: Vec<&str> = definition.partition_by.iter().map(String::as_str).collect();
     let files = session.engine.table_files(name, &definition)?;
@@ -127,11 +144,29 @@ fn insert_with(
         .map_err(|error| Failure::execution(&error))
 }
 
+/// The columns of a table as they are now.
+fn columns_of(
+    session: &ClientSession,
+    name: &str,
+    definition: &TableDefinition,
+) -> Outcome<arrow::datatypes::SchemaRef> {
+    if definition.knows_its_columns() {
+        let files = session.engine.table_files(name, definition)?;
+        let reader = session.engine.read().format(&definition.format);
+        // One that is being made has no log yet.
+        if let Ok(table) = reader.load_paths([files]) {
+            return Ok(table.schema());
+        }
+    }
+    Ok(parse_schema(&definition.schema)?)
+}
+
 /// Deletes all rows of a table.
 pub(crate) fn truncate(session: &ClientSession, name: &str) -> Outcome<()> {
     let definition =
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
-    let none = crate::relation::of_batches(parse_schema(&definition.schema)?, Vec::new())?;
+    let columns = columns_of(session, name, &definition)?;
+    let none = crate::relation::of_batches(columns, Vec::new())?;
     insert(session, name, none, SaveMode::Overwrite, Matching::Place)
 }
 
@@ -197,7 +232,18 @@ pub(crate) fn save(
     mode: SaveMode,
     definition: TableDefinition,
 ) -> Outcome<()> {
-    let there = session.engine.table_definition(name)?.is_some();
+    let known = session.engine.table_definition(name)?;
+    let there = known.is_some();
+    if let Some(known) = known.filter(TableDefinition::knows_its_columns)
+        && matches!(mode, SaveMode::Append | SaveMode::Overwrite)
+        && known.format == definition.format
+    {
+        let files = session.engine.table_files(name, &known)?;
+        let by: Vec<&str> = definition.partition_by.iter().map(String::as_str).collect();
+        let frame = session.engine.frame(stream::shown(rows)?);
+        let writer = frame.write().format(&known.format).mode(mode).options(definition.options);
+        return writer.partition_by(&by).save(&files).map_err(|it| Failure::execution(&it));
+    }
     match mode {
         SaveMode::ErrorIfExists if there => Err(Failure::table_exists(name)),
         SaveMode::Ignore if there => Ok(()),
@@ -245,8 +291,11 @@ pub(crate) fn drop(session: &ClientSession, name: &str) -> Outcome<bool> {
 pub(crate) fn stream(session: &ClientSession, name: &str) -> Outcome<LogicalPlan> {
     if let Some(definition) = session.engine.table_definition(name)? {
         let files = session.engine.table_files(name, &definition)?;
-        let reader = session.engine.read_stream().format(&definition.format);
-        let reader = reader.schema(&definition.schema).options(definition.options);
+        let mut reader = session.engine.read_stream().format(&definition.format);
+        if !definition.knows_its_columns() {
+            reader = reader.schema(&definition.schema);
+        }
+        let reader = reader.options(definition.options);
         return Ok(reader.load(files)?.logical_plan().clone());
     }
     let plan = session.engine.table_by(crate::relation::table_reference(name)?)?;

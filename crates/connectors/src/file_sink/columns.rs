@@ -1,6 +1,7 @@
 //! Which columns a file gets, and of which types: those that Spark and other readers know.
 
 use super::options::Format;
+use super::partitioning::NullFolder;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
@@ -16,6 +17,8 @@ pub(crate) struct Columns {
     file_from: Vec<usize>,
     /// The columns of `partitionBy`: where each stands in the rows, and its name.
     pub(crate) folders: Vec<(usize, String)>,
+    /// What the folder of a value is like that spells the folder of null.
+    pub(crate) null_folder: NullFolder,
 }
 
 impl Columns {
@@ -59,7 +62,8 @@ impl Columns {
             fields.push(Field::new(field.name(), wanted, true));
         }
         check_format(format, &fields)?;
-        Ok(Columns { file: Arc::new(Schema::new(fields)), file_from, folders })
+        let file = Arc::new(Schema::new(fields));
+        Ok(Columns { file, file_from, folders, null_folder: NullFolder::Shared })
     }
 
     /// The file's columns of these rows, cast where their type is another.

@@ -9,6 +9,7 @@ use super::parquet_file::{self, ParquetEncoder};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use onefold_types::{Result, Totals};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -25,6 +26,10 @@ pub(crate) trait Encoder: Send + Debug {
     fn flush(&mut self) -> Result<()>;
     /// Ends the file; the last bytes are ready after that.
     fn finish(&mut self) -> Result<()>;
+    /// What the file says of itself once it has ended, where its format has such a footer.
+    fn footer(&mut self) -> Option<ParquetMetaData> {
+        None
+    }
 }
 
 /// Makes the encoders of a sink: everything that does not change between files is made once.

@@ -11,6 +11,7 @@ use onefold_types::{Error, Result, Totals};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub(crate) fn properties(options: &FileOptions) -> WriterProperties {
 pub(crate) struct ParquetEncoder {
     writer: ArrowWriter<Vec<u8>>,
     hasher: RowHasher,
+    footer: Option<ParquetMetaData>,
 }
 
 impl std::fmt::Debug for ParquetEncoder {
@@ -66,7 +68,7 @@ impl ParquetEncoder {
             ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(schema), options)
             .map_err(failed)?;
-        Ok(ParquetEncoder { writer, hasher: RowHasher::new(folder) })
+        Ok(ParquetEncoder { writer, hasher: RowHasher::new(folder), footer: None })
     }
 }
 
@@ -92,7 +94,12 @@ impl Encoder for ParquetEncoder {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.writer.finish().map(|_| ()).map_err(failed)
+        self.footer = Some(self.writer.finish().map_err(failed)?);
+        Ok(())
+    }
+
+    fn footer(&mut self) -> Option<ParquetMetaData> {
+        self.footer.take()
     }
 }
 

@@ -9,6 +9,15 @@ use std::fmt::Write;
 /// What stands for null, and for an empty text.
 const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 
+/// What becomes of a text that spells the folder of null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NullFolder {
+    /// It shares that folder, as Spark's files do.
+    Shared,
+    /// Its folder is spelled otherwise, for tables whose folders are not what readers go by.
+    Apart,
+}
+
 /// Escapes a name or a value as Spark's catalog does.
 pub(crate) fn escape(text: &str, into: &mut String) {
     for letter in text.chars() {
@@ -26,7 +35,10 @@ fn escaped(letter: char) -> bool {
 }
 
 /// `k=v`, or several of them with `/` between.
-pub(crate) fn folder<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
+pub(crate) fn folder<'a>(
+    values: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    null_folder: NullFolder,
+) -> String {
     let mut path = String::new();
     for (name, value) in values {
         if !path.is_empty() {
@@ -36,6 +48,9 @@ pub(crate) fn folder<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)
         path.push('=');
         match value {
             None | Some("") => path.push_str(NULL_FOLDER),
+            Some(NULL_FOLDER) if null_folder == NullFolder::Apart => {
+                path.push_str(&NULL_FOLDER.replacen('_', "%5F", 1));
+            }
             Some(value) => escape(value, &mut path),
         }
     }
@@ -49,6 +64,7 @@ pub(crate) fn folder<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)
 pub(crate) fn by_folder(
     rows: &RecordBatch,
     folders: &[(usize, String)],
+    null_folder: NullFolder,
     time_zone: &str,
 ) -> Result<Vec<(String, Vec<u32>)>> {
     let columns = folders
@@ -76,7 +92,8 @@ pub(crate) fn by_folder(
             continue;
         }
         known.insert(key.clone(), found.len());
-        let path = folder(columns.iter().map(|(texts, name)| (name.as_str(), texts.get(row))));
+        let values = columns.iter().map(|(texts, name)| (name.as_str(), texts.get(row)));
+        let path = folder(values, null_folder);
         found.push((path, vec![row_number]));
     }
     Ok(merge_same(found))
@@ -103,7 +120,7 @@ fn merge_same(found: Vec<(String, Vec<u32>)>) -> Vec<(String, Vec<u32>)> {
 
 /// The folder for a batch without any row: every value null.
 pub(crate) fn empty_folder(folders: &[(usize, String)]) -> String {
-    folder(folders.iter().map(|(_, name)| (name.as_str(), None)))
+    folder(folders.iter().map(|(_, name)| (name.as_str(), None)), NullFolder::Shared)
 }
 
 #[cfg(test)]
@@ -116,6 +133,7 @@ mod tests {
     fn folders_are_escaped_as_spark_escapes_them() {
         let path = folder(
             [("k", Some("k 0/x")), ("é=", Some("100%")), ("n", None), ("e", Some(""))].into_iter(),
+            NullFolder::Shared,
         );
         assert_eq!(
             path,
@@ -124,11 +142,19 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_spells_the_folder_of_null_may_have_its_own() {
+        let spelled = || [("k", Some(NULL_FOLDER))].into_iter();
+        assert_eq!(folder(spelled(), NullFolder::Shared), format!("k={NULL_FOLDER}"));
+        assert_eq!(folder(spelled(), NullFolder::Apart), "k=%5F_HIVE_DEFAULT_PARTITION__");
+    }
+
+    #[test]
     fn rows_are_grouped_by_folder() {
         let k: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("a")]));
         let v: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
         let rows = RecordBatch::try_from_iter([("k", k), ("v", v)]).unwrap();
-        let groups = by_folder(&rows, &[(0, "k".to_owned())], "UTC").unwrap();
+        let folders = [(0, "k".to_owned())];
+        let groups = by_folder(&rows, &folders, NullFolder::Shared, "UTC").unwrap();
         assert_eq!(
             groups,
             vec![

@@ -11,6 +11,7 @@ use onefold_connector::{Attempt, RowStream};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_storage::{Staged, StagedWriter, Store};
 use onefold_types::{Error, Result, Totals};
+use parquet::file::metadata::ParquetMetaData;
 
 /// Files that are written at the same time at most. Rows of further folders wait, sorted, until
 /// these are done.
@@ -28,8 +29,10 @@ pub(crate) struct Stager<'a> {
     tag: String,
     extension: String,
     rows_per_file_max: u64,
+    bytes_per_file_max: u64,
     open: Vec<OpenFile>,
     staged: Vec<Staged>,
+    footers: Vec<Option<ParquetMetaData>>,
     totals: Totals,
 }
 
@@ -37,6 +40,8 @@ pub(crate) struct Stager<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) files: Vec<Staged>,
+    /// What each of the files says of itself, where its format has such a footer.
+    pub(crate) footers: Vec<Option<ParquetMetaData>>,
     pub(crate) totals: Totals,
 }
 
@@ -46,6 +51,8 @@ struct OpenFile {
     encoder: Box<dyn Encoder>,
     writer: Box<dyn StagedWriter>,
     rows: u64,
+    /// Handed to the store.
+    bytes: u64,
 }
 
 impl<'a> Stager<'a> {
@@ -66,10 +73,18 @@ impl<'a> Stager<'a> {
             tag: super::tag(attempt),
             extension: encoding.extension(),
             rows_per_file_max,
+            bytes_per_file_max: u64::MAX,
             open: Vec::new(),
             staged: Vec::new(),
+            footers: Vec::new(),
             totals: Totals::default(),
         }
+    }
+
+    /// Begins another file once one has so many bytes.
+    pub(crate) fn cut_at(mut self, bytes: u64) -> Self {
+        self.bytes_per_file_max = bytes.max(1);
+        self
     }
 
     /// Writes all rows. Makes no file when there are none.
@@ -82,7 +97,7 @@ impl<'a> Stager<'a> {
         while let Some(file) = self.open.pop() {
             self.close(file).await?;
         }
-        Ok(Outcome { files: self.staged, totals: self.totals })
+        Ok(Outcome { files: self.staged, footers: self.footers, totals: self.totals })
     }
 
     async fn run_flat(&mut self, mut rows: RowStream) -> Result<()> {
@@ -102,7 +117,9 @@ impl<'a> Stager<'a> {
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(plan_failed)?;
             let mut waiting: Vec<u32> = Vec::new();
-            for (folder, members) in by_folder(&batch, folders, time_zone)? {
+            for (folder, members) in
+                by_folder(&batch, folders, encoding.columns.null_folder, time_zone)?
+            {
                 let room = self.open.len() < OPEN_FILES && rest.is_none();
                 if room || self.open.iter().any(|file| file.folder == folder) {
                     self.write(&folder, &pick(&batch, members)?).await?;
@@ -126,7 +143,9 @@ impl<'a> Stager<'a> {
         let mut sorted = rest.finish().await?;
         while let Some(batch) = sorted.next().await {
             let batch = batch.map_err(plan_failed)?;
-            for (folder, members) in by_folder(&batch, folders, time_zone)? {
+            for (folder, members) in
+                by_folder(&batch, folders, encoding.columns.null_folder, time_zone)?
+            {
                 // Sorted rows never come back to a folder that was left.
                 if self.open.iter().all(|file| file.folder != folder) {
                     while let Some(file) = self.open.pop() {
@@ -155,7 +174,8 @@ impl<'a> Stager<'a> {
             start += count;
             file.hand_over(READY_BYTES).await?;
             crash_point(CrashPoint::StageDuring);
-            if file.rows >= self.rows_per_file_max {
+            let bytes = file.bytes + file.encoder.held_bytes() as u64;
+            if file.rows >= self.rows_per_file_max || bytes >= self.bytes_per_file_max {
                 let file = self.open.swap_remove(at);
                 self.close(file).await?;
             }
@@ -172,7 +192,7 @@ impl<'a> Stager<'a> {
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         let encoder = self.encoding.encoder(folder)?;
         let writer = self.store.stage(&path, &self.tag).await?;
-        self.open.push(OpenFile { folder: folder.to_owned(), encoder, writer, rows: 0 });
+        self.open.push(OpenFile { folder: folder.to_owned(), encoder, writer, rows: 0, bytes: 0 });
         Ok(self.open.len() - 1)
     }
 
@@ -193,6 +213,7 @@ impl<'a> Stager<'a> {
     async fn close(&mut self, mut file: OpenFile) -> Result<()> {
         file.encoder.finish()?;
         file.hand_over(0).await?;
+        self.footers.push(file.encoder.footer());
         self.staged.push(file.writer.finish().await?);
         Ok(())
     }
@@ -201,6 +222,7 @@ impl<'a> Stager<'a> {
 impl OpenFile {
     async fn hand_over(&mut self, least: usize) -> Result<()> {
         let bytes = self.encoder.drain(least)?;
+        self.bytes += bytes.len() as u64;
         if bytes.is_empty() { Ok(()) } else { self.writer.write(bytes).await }
     }
 }

@@ -9,6 +9,7 @@
     reason = "a test that stumbles must stop"
 )]
 
+mod delta;
 mod kafka;
 mod sink;
 mod source;

@@ -1,7 +1,7 @@
 //! The sinks, against real stores.
 
 mod conformance;
-mod faulty;
+pub(crate) mod faulty;
 mod follows;
 mod formats;
 mod golden;
@@ -14,5 +14,5 @@ mod parquet;
 mod planted;
 mod rebuild;
 mod retention;
-mod rig;
+pub(crate) mod rig;
 mod s3;

@@ -612,16 +612,17 @@ impl Host {
 
     fn of(timer: Arc<ManualTimer>, places: Places, process: Process) -> Self {
         let known = Arc::clone(&places);
-        let session = Session::builder(Connectors { sources: &[], sinks: &[], registry: None })
-            .timer(Arc::<ManualTimer>::clone(&timer))
-            .threads(2)
-            .process(process.clone())
-            .stores(Arc::new(move |location, _| {
-                let store = known.lock().unwrap().entry(location).or_default().clone();
-                Box::pin(async move { Ok(store as Arc<dyn Store>) })
-            }))
-            .build()
-            .unwrap();
+        let session =
+            Session::builder(Connectors { sources: &[], sinks: &[], tables: &[], registry: None })
+                .timer(Arc::<ManualTimer>::clone(&timer))
+                .threads(2)
+                .process(process.clone())
+                .stores(Arc::new(move |location, _| {
+                    let store = known.lock().unwrap().entry(location).or_default().clone();
+                    Box::pin(async move { Ok(store as Arc<dyn Store>) })
+                }))
+                .build()
+                .unwrap();
         Host { session, timer, places, process, next: AtomicU64::new(0) }
     }
 

@@ -1,5 +1,5 @@
-//! Takes `STREAM …`, `read_files(…)` and `read_kafka(…)` out of the tokens of a query, so that sqlparser
-//! can read the rest.
+//! Takes `STREAM …`, `read_files(…)`, `read_kafka(…)` and `read_delta(…)` out of the tokens of a query,
+//! so that sqlparser can read the rest.
 
 use super::ast::{Place, StreamRead, StreamReference};
 use super::parse::Parser;
@@ -41,8 +41,8 @@ pub(super) fn whole_name(place: usize) -> String {
 /// What is left of a query, its streams, and the files that it reads as a whole.
 type TakenOut = (Vec<TokenWithSpan>, Vec<StreamReference>, Vec<StreamRead>);
 
-/// Replaces each stream, and each `read_files(…)` or `read_kafka(…)` without STREAM, by a table
-/// name.
+/// Replaces each stream, and each `read_files(…)`, `read_kafka(…)` or `read_delta(…)` without STREAM,
+/// by a table name.
 pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut> {
     let mut parser = Parser { sql, tokens, at: 0 };
     let mut rest = Vec::with_capacity(parser.tokens.len());
@@ -63,7 +63,7 @@ pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut
         }
         if expects_table && reads_once(&parser) {
             let place = parser.place();
-            let name = parser.dotted("read_files or read_kafka")?;
+            let name = parser.dotted("read_files, read_kafka or read_delta")?;
             wholes.push(read(&mut parser, &name, place)?);
             let name = Token::make_word(&whole_name(wholes.len() - 1), Some('`'));
             rest.push(token_at(name, token.span));
@@ -125,7 +125,7 @@ fn stream_follows(parser: &Parser<'_>) -> bool {
 }
 
 fn reads_once(parser: &Parser<'_>) -> bool {
-    ["read_files", "read_kafka"].iter().any(|function| parser.word_is(0, function))
+    ["read_files", "read_kafka", "read_delta"].iter().any(|function| parser.word_is(0, function))
         && parser.peek_nth(1) == Some(&Token::LParen)
 }
 

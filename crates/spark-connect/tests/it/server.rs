@@ -69,7 +69,7 @@ impl Server {
         config.limits = limits;
         config.python = false;
         let factory = Arc::new(|| {
-            Session::builder(Connectors { sources: &[], sinks: &[], registry: None })
+            Session::builder(Connectors { sources: &[], sinks: &[], tables: &[], registry: None })
                 .threads(1)
                 .build()
         });

@@ -1,0 +1,71 @@
+//! Commands on tables that keep a log, and the expressions in them.
+
+use crate::fault::from_datafusion;
+use crate::reader::names;
+use crate::session::Session;
+use arrow::array::RecordBatch;
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use onefold_connector::{TableAct, TableRequest};
+use onefold_types::{Error, Result};
+
+impl Session {
+    /// Does something to a table that keeps a log (`delta`): the rows that a user sees of it.
+    ///
+    /// # Errors
+    /// Invalid: no such format, or no table there. Others as the table's.
+    pub fn table_act(&self, format: &str, path: &str, act: TableAct) -> Result<RecordBatch> {
+        let known = self.inner.connectors.tables;
+        let spec = known.iter().find(|spec| spec.name.eq_ignore_ascii_case(format));
+        let Some(spec) = spec else {
+            return Err(Error::invalid(format!(
+                "tables of format `{format}` only take INSERT; this is for {}",
+                names(known.iter().map(|spec| spec.name))
+            )));
+        };
+        let request = TableRequest { path: path.to_owned(), conf: self.inner.conf.all(), act };
+        self.inner.tasks.wait((spec.run)(request))
+    }
+
+    /// The expressions of some texts in SQL over the rows of `from` (what stands behind FROM).
+    ///
+    /// # Errors
+    /// Invalid, with the parser's or the planner's reason.
+    pub fn expressions(&self, from: &str, texts: &[String]) -> Result<Vec<Expr>> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let columns: Vec<String> =
+            (0..).zip(texts).map(|(at, text)| format!("({text}) AS __onefold_{at}")).collect();
+        let plan = self.sql(&format!("SELECT {} FROM {from}", columns.join(", ")))?;
+        let LogicalPlan::Projection(projection) = plan.logical_plan() else {
+            return Err(Error::invalid(
+                "the expressions of this statement are too much for it; use plain expressions, \
+                 without subqueries and aggregates",
+            ));
+        };
+        let bare = |expr: &Expr| match expr {
+            Expr::Alias(alias) => (*alias.expr).clone(),
+            other => other.clone(),
+        };
+        Ok(projection.expr.iter().map(bare).collect())
+    }
+}
+
+/// An expression over one table, whose columns need no qualifier.
+///
+/// # Errors
+/// Internal: it cannot be rewritten.
+pub fn unqualified(expr: Expr) -> Result<Expr> {
+    expr.transform(|expr| {
+        Ok(match expr {
+            Expr::Column(column) => {
+                Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))
+            }
+            other => Transformed::no(other),
+        })
+    })
+    .map(|it| it.data)
+    .map_err(from_datafusion)
+}
