@@ -28,6 +28,7 @@ mod known;
 mod mark;
 mod options;
 mod ownership;
+mod publish;
 mod shape;
 mod sink;
 pub mod source;

@@ -7,8 +7,11 @@ use arrow::array::RecordBatch;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use onefold_connector::{TableAct, TableRequest};
 use onefold_types::{Error, Result};
+use std::sync::Arc;
 
 impl Session {
     /// Does something to a table that keeps a log (`delta`): the rows that a user sees of it.
@@ -39,7 +42,17 @@ impl Session {
         let columns: Vec<String> =
             (0..).zip(texts).map(|(at, text)| format!("({text}) AS __onefold_{at}")).collect();
         let plan = self.sql(&format!("SELECT {} FROM {from}", columns.join(", ")))?;
-        let LogicalPlan::Projection(projection) = plan.logical_plan() else {
+        let state = self.inner.context.state();
+        // Who takes the expressions compares them with statistics as they are: both sides of a
+        // comparison are of one type then, and what is constant is a literal.
+        let config = state.config_options();
+        let plan = plan.logical_plan().clone();
+        let plan =
+            state.analyzer().execute_and_check(plan, config, |_, _| {}).map_err(from_datafusion)?;
+        let plan = Optimizer::with_rules(vec![Arc::new(SimplifyExpressions::new())])
+            .optimize(plan, &state, |_, _| {})
+            .map_err(from_datafusion)?;
+        let LogicalPlan::Projection(projection) = plan else {
             return Err(Error::invalid(
                 "the expressions of this statement are too much for it; use plain expressions, \
                  without subqueries and aggregates",
