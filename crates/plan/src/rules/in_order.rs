@@ -16,7 +16,6 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::LimitStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -40,19 +39,9 @@ pub fn in_order(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// Keeps the order of partitions where a limit cuts, and where a program asked for one partition.
+/// Keeps the order of partitions where a limit cuts.
 #[derive(Debug)]
 pub(super) struct KeepOrder;
-
-/// What is to come in order, and how many rows of it at most.
-fn gathered(node: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Option<usize>)> {
-    if let Some(found) = node.downcast_ref::<CoalescePartitionsExec>() {
-        return Some((Arc::clone(found.input()), Some(found.fetch()?)));
-    }
-    let spread = node.downcast_ref::<RepartitionExec>()?;
-    let one = matches!(spread.partitioning(), Partitioning::RoundRobinBatch(1));
-    one.then(|| (Arc::clone(spread.input()), None))
-}
 
 impl PhysicalOptimizerRule for KeepOrder {
     fn optimize(
@@ -61,13 +50,14 @@ impl PhysicalOptimizerRule for KeepOrder {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let kept = plan.transform_up(|node| {
-            Ok(match gathered(&node) {
+            let found = node.downcast_ref::<CoalescePartitionsExec>();
+            match found.and_then(|found| Some((Arc::clone(found.input()), found.fetch()?))) {
                 Some((input, fetch)) => {
-                    let ordered = InOrderExec::over(input, fetch);
-                    Transformed::yes(Arc::new(ordered) as Arc<dyn ExecutionPlan>)
+                    let ordered = InOrderExec::over(input, Some(fetch));
+                    Ok(Transformed::yes(Arc::new(ordered) as Arc<dyn ExecutionPlan>))
                 }
-                None => Transformed::no(node),
-            })
+                None => Ok(Transformed::no(node)),
+            }
         });
         kept.data()
     }
@@ -195,6 +185,7 @@ async fn read(mut rows: SendableRecordBatchStream, to: Sender<Result<RecordBatch
 
 #[cfg(test)]
 mod tests {
+    use super::super::spread::KeepSpread;
     use super::*;
     use datafusion::arrow::array::AsArray;
     use datafusion::arrow::datatypes::Int64Type;
@@ -213,7 +204,9 @@ mod tests {
         let plan = context.sql(&text).await.unwrap().into_unoptimized_plan();
         let plan = change(LogicalPlanBuilder::from(plan)).unwrap().build().unwrap();
         let plan = context.state().create_physical_plan(&plan).await.unwrap();
-        let plan = KeepOrder.optimize(plan, &ConfigOptions::default()).unwrap();
+        let options = ConfigOptions::default();
+        let plan = KeepSpread.optimize(plan, &options).unwrap();
+        let plan = KeepOrder.optimize(plan, &options).unwrap();
         let mut rows = in_order(plan).execute(0, context.task_ctx()).unwrap();
         let mut ids = Vec::new();
         while let Some(batch) = rows.next().await {

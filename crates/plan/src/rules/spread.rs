@@ -4,6 +4,7 @@
 //! partitions take every exchange for one of their own and remove it; so this rule stands before them
 //! and gives those of the program a node that they do not know.
 
+use super::in_order;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -128,7 +129,13 @@ impl ExecutionPlan for SpreadExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.exchange.execute(partition, context)
+        match self.exchange.partitioning() {
+            // Into one partition rows come as they stand.
+            Partitioning::RoundRobinBatch(1) => {
+                in_order(Arc::clone(&self.input)).execute(partition, context)
+            }
+            _ => self.exchange.execute(partition, context),
+        }
     }
 }
 
