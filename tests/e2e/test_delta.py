@@ -142,3 +142,15 @@ def test_an_append_goes_behind_another_writer_s_merge_and_compaction(
     expected = [events.record(number) for number in range(feeder.records)]
     expected[3]["name"] = "merged"
     assert rows(output) == expected
+
+
+def test_a_function_of_foreach_batch_that_fails_behind_its_writes_writes_nothing_twice(server: ConnectServer):
+    seen = server.run("delta_once.py").result
+    ids = [10 * number + place for number in range(3) for place in range(4)]
+    assert seen == {
+        "failures": [0, 1, 2],
+        "rows": sorted(ids + ids),
+        "log": ids,
+        "sums": [[0, 6], [1, 6]],
+        "plain": [0, 0],
+    }

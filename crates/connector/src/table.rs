@@ -23,6 +23,9 @@ pub struct TableRequest {
     pub conf: BTreeMap<String, String>,
     /// What.
     pub act: TableAct,
+    /// Who does it, and the number of the change among his: a table that has this one or a later one
+    /// stays as it is.
+    pub once: Option<(String, i64)>,
 }
 
 /// What can be done to a table.
@@ -56,6 +59,17 @@ pub enum TableAct {
     },
     /// Brings rows together with others.
     Merge(Box<TableMerge>),
+}
+
+impl TableAct {
+    /// Whether it is about rows, and not about what is told of them and how they are kept.
+    #[must_use]
+    pub fn changes_rows(&self) -> bool {
+        match self {
+            TableAct::Delete { .. } | TableAct::Update { .. } | TableAct::Merge(_) => true,
+            TableAct::History { .. } | TableAct::Optimize | TableAct::Vacuum { .. } => false,
+        }
+    }
 }
 
 /// A merge of rows into a table.

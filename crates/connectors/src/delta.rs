@@ -26,6 +26,7 @@ mod fit;
 mod history;
 mod known;
 mod mark;
+mod once;
 mod options;
 mod ownership;
 mod publish;

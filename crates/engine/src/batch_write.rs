@@ -2,6 +2,7 @@
 //! names and formats mean the same; what is there already is the business of this module.
 
 use crate::batch_sink::{self, Replaced};
+use crate::batch_writes::BatchWrites;
 use crate::frame::DataFrame;
 use crate::warehouse::TABLE_DEFINITION;
 use onefold_connector::{OutputMode, SinkSpec};
@@ -15,6 +16,10 @@ const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"
 /// Formats of tables that keep a log of their own in a folder of this name: what is there, and what
 /// is replaced, the log tells.
 const LOGGED_TABLES: [(&str, &str); 1] = [("delta", "_delta_log")];
+
+/// Who writes, and the number of the write among his: a table does none twice.
+const APPLICATION: &str = "txnAppId";
+const NUMBER: &str = "txnVersion";
 
 /// Whether an overwrite replaces the whole, or the folders that get rows.
 const OVERWRITE_OPTION: &str = "partitionOverwriteMode";
@@ -139,6 +144,14 @@ impl DataFrameWriter {
         let mut options = self.options_to_write(spec);
         if let Some(mode) = self.options.get(OVERWRITE_OPTION) {
             options.set(OVERWRITE_OPTION, mode);
+        }
+        if let Some(writes) = BatchWrites::current()
+            && options.get(APPLICATION).is_none()
+            && options.get(NUMBER).is_none()
+        {
+            let name = writes.next(store.url());
+            options.set(APPLICATION, name.application);
+            options.set(NUMBER, name.number.to_string());
         }
         let (path, by) = (Some(path.to_owned()), self.partition_by.clone());
         let sink = batch_sink::define(spec, path, options, by, output_mode)?;

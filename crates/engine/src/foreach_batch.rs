@@ -1,9 +1,11 @@
 //! The sink that gives each batch to a function of the user, as Spark's `foreachBatch`.
 //!
 //! The rows of a batch are computed once, before the function is called, whatever the function does
-//! with them. The function may be called again with the same batch number after a crash: what it
-//! writes is exactly-once only if it uses that number.
+//! with them. The function may be called again with the same batch number after a crash. What it writes
+//! into tables that keep a log is done once nevertheless (see [`crate::batch_writes`]); what it writes
+//! elsewhere is exactly-once only if it uses that number.
 
+use crate::batch_writes::BatchWrites;
 use crate::fault::from_datafusion;
 use crate::frame::DataFrame;
 use crate::session::Session;
@@ -41,10 +43,9 @@ impl fmt::Debug for ForeachBatch {
 impl SinkDefinition for ForeachBatch {
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce {
-            why:
-                "the function is called again for a batch that was not committed; it must use the \
-                  batch number to write once"
-                    .to_owned(),
+            why: "the function is called again for a batch that was not committed; what it writes \
+                  into Delta tables is done once, elsewhere it must use the batch number"
+                .to_owned(),
         }
     }
 
@@ -136,7 +137,9 @@ impl Sink for OpenForeachBatch {
         fence.check().await?;
         let frame = self.frame(attempt)?;
         let (function, batch) = (Arc::clone(&self.function), attempt.batch);
-        let called = tokio::task::spawn_blocking(move || function(frame, batch)).await;
+        let writes = BatchWrites::new(attempt.query, batch);
+        let called =
+            tokio::task::spawn_blocking(move || writes.within(|| function(frame, batch))).await;
         called.unwrap_or_else(|_| {
             Err(Error::invalid(format!("the function of foreachBatch panicked in batch {batch}")))
         })?;

@@ -10,6 +10,7 @@
 mod batch_read;
 mod batch_sink;
 mod batch_write;
+mod batch_writes;
 mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
@@ -44,6 +45,7 @@ mod writer;
 
 pub use batch_read::DataFrameReader;
 pub use batch_write::{DataFrameWriter, SaveMode};
+pub use batch_writes::BatchWrites;
 pub use conf::{RuntimeConf, SETTINGS};
 pub use explain::{
     Explanation, GuaranteeReport, LogsGuarantee, SinkGuarantee, SourceGuarantee, StateExplanation,

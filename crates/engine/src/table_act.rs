@@ -1,5 +1,6 @@
 //! Commands on tables that keep a log, and the expressions in them.
 
+use crate::batch_writes::BatchWrites;
 use crate::fault::from_datafusion;
 use crate::reader::names;
 use crate::session::Session;
@@ -27,7 +28,11 @@ impl Session {
                 names(known.iter().map(|spec| spec.name))
             )));
         };
-        let request = TableRequest { path: path.to_owned(), conf: self.inner.conf.all(), act };
+        let writes = BatchWrites::current().filter(|_| act.changes_rows());
+        let once = writes.map(|writes| writes.next(path));
+        let once = once.map(|name| (name.application, name.number));
+        let request =
+            TableRequest { path: path.to_owned(), conf: self.inner.conf.all(), act, once };
         self.inner.tasks.wait((spec.run)(request))
     }
 

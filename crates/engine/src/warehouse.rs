@@ -8,7 +8,7 @@ use crate::table_location;
 use async_trait::async_trait;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use onefold_storage::{CreateError, Created, Durability};
+use onefold_storage::{CreateError, Created, Durability, move_folder};
 use onefold_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl Session {
         let (folder, new) = (self.table_folder(name)?, self.table_folder(by)?);
         let old = self.table_folder(&Session::stand_in(name))?;
         let moved =
-            |from: &Path, to: &Path| fs::rename(from, to).map_err(|error| lost(from, error));
+            |from: &Path, to: &Path| move_folder(from, to).map_err(|error| lost(from, error));
         moved(&folder, &old)?;
         moved(&new, &folder)?;
         fs::remove_dir_all(&old).map_err(|error| lost(&old, error))

@@ -12,7 +12,7 @@ use crate::python::data_source::DataSourceClass;
 use crate::python::memory::{MEMORY, allowed};
 use crate::python::pool::PythonPool;
 use datafusion::logical_expr::LogicalPlan;
-use onefold_engine::{Session, StreamingQuery};
+use onefold_engine::{BatchWrites, Session, StreamingQuery};
 use spark_connect_proto::fetch_error_details_response::Error as Detail;
 use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
@@ -38,6 +38,8 @@ pub(crate) struct ClientSession {
     details: Mutex<VecDeque<(String, Detail)>>,
     queries: Mutex<Vec<Known>>,
     remote: Mutex<HashMap<String, LogicalPlan>>,
+    /// What the calls of `foreachBatch` functions that run write, by function.
+    batch_writes: Mutex<HashMap<String, Arc<BatchWrites>>>,
     /// What the client uploaded.
     pub(crate) artifacts: Artifacts,
     /// The frames that the client wants to be kept.
@@ -89,6 +91,7 @@ impl ClientSession {
             details: Mutex::default(),
             queries: Mutex::default(),
             remote: Mutex::default(),
+            batch_writes: Mutex::default(),
             artifacts: Artifacts::new(folder, limits.artifacts),
             persisted: Persisted::default(),
             limits,
@@ -102,6 +105,20 @@ impl ClientSession {
     /// Where Python workers of this session reach the server, if there may be any.
     pub(crate) fn local_url(&self) -> Option<String> {
         self.local_url.clone()
+    }
+
+    /// Notes what the running call of a `foreachBatch` function writes, or that it is over.
+    pub(crate) fn set_batch_writes(&self, function: &str, writes: Option<Arc<BatchWrites>>) {
+        let mut known = lock(&self.batch_writes);
+        match writes {
+            Some(writes) => known.insert(function.to_owned(), writes),
+            None => known.remove(function),
+        };
+    }
+
+    /// What the running call of a `foreachBatch` function writes.
+    pub(crate) fn batch_writes(&self, function: &str) -> Option<Arc<BatchWrites>> {
+        lock(&self.batch_writes).get(function).cloned()
     }
 
     /// Notes that a client asked for something.

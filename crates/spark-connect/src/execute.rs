@@ -96,6 +96,21 @@ pub(crate) async fn blocking<T: Send + 'static>(
     })
 }
 
+/// As [`blocking`], for what may write: inside a `foreachBatch` function it belongs to the batch.
+async fn writing<T: Send + 'static>(
+    session: &Arc<ClientSession>,
+    operation: &Operation,
+    work: impl FnOnce(&Arc<ClientSession>) -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
+    let function = operation.batch_function.as_deref();
+    let writes = function.and_then(|function| session.batch_writes(function));
+    blocking(session, move |session| match writes {
+        Some(writes) => writes.within(|| work(session)),
+        None => work(session),
+    })
+    .await
+}
+
 /// A plan out of its compression.
 pub(crate) fn opened(plan: Option<Plan>) -> Outcome<OpType> {
     let kind = plan.and_then(|plan| plan.op_type).ok_or_else(|| Failure::missing("plan"))?;
@@ -148,8 +163,8 @@ async fn run_command(
     let kind = command.command_type.ok_or_else(|| Failure::missing("command"))?;
     match kind {
         CommandType::SqlCommand(command) => {
-            let result =
-                blocking(session, move |session| sql_command::run(session, command)).await?;
+            let work = move |session: &Arc<ClientSession>| sql_command::run(session, command);
+            let result = writing(session, operation, work).await?;
             operation.send(ResponseType::SqlCommandResult(result)).await;
         }
         CommandType::CreateDataframeView(view) => {
@@ -165,13 +180,14 @@ async fn run_command(
         }
         CommandType::WriteOperation(write) => {
             let calls = operation.calls.clone();
-            let written =
-                blocking(session, move |session| write::write(session, &write, &calls)).await?;
+            let work = move |session: &Arc<ClientSession>| write::write(session, &write, &calls);
+            let written = writing(session, operation, work).await?;
             send_observed(operation, &written).await?;
         }
         CommandType::WriteOperationV2(write) => {
             let calls = operation.calls.clone();
-            blocking(session, move |session| write_to::write(session, &write, &calls)).await?;
+            let work = move |session: &Arc<ClientSession>| write_to::write(session, &write, &calls);
+            writing(session, operation, work).await?;
         }
         CommandType::WriteStreamOperationStart(start) => {
             let result = blocking(session, move |session| streaming::start(session, start)).await?;

@@ -61,6 +61,7 @@ pub(crate) struct OperationIds {
 pub(crate) struct Asked {
     pub(crate) reattachable: bool,
     pub(crate) chunking: Chunking,
+    pub(crate) batch_function: Option<String>,
     pub(crate) tags: Vec<String>,
 }
 
@@ -72,6 +73,8 @@ pub(crate) struct Operation {
     pub(crate) tags: Vec<String>,
     /// Whether the client takes batches in chunks.
     pub(crate) chunking: Chunking,
+    /// The `foreachBatch` function that asks for it.
+    pub(crate) batch_function: Option<String>,
     /// The calls of functions in Python that it waits for.
     pub(crate) calls: Calls,
     state: Mutex<State>,
@@ -92,12 +95,13 @@ struct State {
 
 impl Operation {
     pub(crate) fn new(ids: OperationIds, asked: Asked) -> Arc<Self> {
-        let Asked { reattachable, chunking, tags } = asked;
+        let Asked { reattachable, chunking, batch_function, tags } = asked;
         Arc::new(Operation {
             ids,
             reattachable,
             tags,
             chunking,
+            batch_function,
             calls: Calls::default(),
             state: Mutex::default(),
             changed: watch::Sender::new(0),

@@ -80,7 +80,7 @@ impl Way<'_> {
         let data = Bytes::from(rows::ipc(batch)?);
         let whole = ArrowBatch {
             row_count: rows,
-            data: data.clone().into(),
+            data: data.clone(),
             start_offset: Some(self.sent),
             chunk_index: None,
             num_chunks_in_batch: None,
@@ -104,7 +104,7 @@ fn in_chunks(whole: ArrowBatch, data: &Bytes, chunk: Option<usize>) -> Vec<Arrow
             let from = at.saturating_mul(chunk);
             let to = from.saturating_add(chunk).min(data.len());
             ArrowBatch {
-                data: data.slice(from..to).into(),
+                data: data.slice(from..to),
                 chunk_index: Some(index),
                 num_chunks_in_batch: Some(count),
                 ..whole.clone()
@@ -122,7 +122,7 @@ mod tests {
 
     fn chunks(bytes: usize, chunk: Option<usize>) -> Vec<(usize, Option<i64>, Option<i64>)> {
         let data = Bytes::from(vec![7; bytes]);
-        let whole = ArrowBatch { row_count: 3, data: data.clone().into(), ..Default::default() };
+        let whole = ArrowBatch { row_count: 3, data: data.clone(), ..Default::default() };
         let cut = in_chunks(whole, &data, chunk);
         assert!(cut.iter().all(|it| it.row_count == 3));
         assert_eq!(cut.iter().map(|it| it.data.len()).sum::<usize>(), bytes);

@@ -8,6 +8,7 @@ use crate::execute;
 use crate::failure::{Failure, Outcome};
 use crate::generated::spark_connect_service_server::SparkConnectService;
 use crate::operation::{Asked, ResponseStream};
+use crate::python::foreach_batch;
 use crate::sessions::Sessions;
 use spark_connect_proto::execute_plan_request::request_option::RequestOption;
 use spark_connect_proto::interrupt_request::{Interrupt, InterruptType};
@@ -113,6 +114,8 @@ impl SparkConnectService for Service {
         &self,
         request: Request<ExecutePlanRequest>,
     ) -> Result<Response<ResponseStream>, Status> {
+        let batch_function = request.metadata().get(foreach_batch::HEADER);
+        let batch_function = batch_function.and_then(|it| it.to_str().ok()).map(str::to_owned);
         let request = request.into_inner();
         let session = self
             .session(
@@ -121,7 +124,7 @@ impl SparkConnectService for Service {
                 request.client_observed_server_side_session_id.as_deref(),
             )
             .await?;
-        let mut asked = Asked { tags: request.tags, ..Asked::default() };
+        let mut asked = Asked { tags: request.tags, batch_function, ..Asked::default() };
         for option in request.request_options {
             match option.request_option {
                 Some(RequestOption::ReattachOptions(it)) => asked.reattachable = it.reattachable,

@@ -18,7 +18,7 @@ pub mod planted;
 mod record;
 mod store;
 
-pub use local::LocalStore;
+pub use local::{LocalStore, move_folder};
 pub use object::{BucketStore, redact};
 pub use open::open;
 pub use place::Place;

@@ -22,9 +22,12 @@ mod explore;
 mod fault;
 mod folders;
 mod listing;
+mod moved;
 mod staged;
 #[cfg(test)]
 mod tests;
+
+pub use moved::move_folder;
 
 use crate::location::{check_folder, check_relative, local_url, split_path};
 use crate::{CreateError, Created, Durability, Entry, Staged, StagedWriter, Store};

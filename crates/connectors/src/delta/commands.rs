@@ -3,6 +3,7 @@
 
 use super::features;
 use super::history;
+use super::once::Once;
 use super::table::{Table, failed};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use chrono::Duration;
@@ -39,6 +40,11 @@ pub(crate) async fn run(request: TableRequest) -> Result<RecordBatch> {
     loaded.load().await.map_err(unchanged)?;
     let snapshot = table.snapshot(None).await?;
     features::check_readable(table.url(), &snapshot)?;
+    let once = Once(request.once);
+    if once.is_done(&table, &snapshot).await? {
+        return nothing_changed(&request.act);
+    }
+    let before = loaded.version();
     match request.act {
         TableAct::History { .. } => Err(Error::internal("a history was told before")),
         TableAct::Optimize => {
@@ -70,28 +76,32 @@ pub(crate) async fn run(request: TableRequest) -> Result<RecordBatch> {
             batch(vec![("path", paths)])
         }
         TableAct::Delete { condition } => {
-            let mut delete = loaded.delete();
+            let mut delete = loaded.delete().with_commit_properties(once.properties());
             if let Some(condition) = condition {
                 delete = delete.with_predicate(condition);
             }
-            let (_, metrics) = delete.await.map_err(unchanged)?;
+            let (after, metrics) = delete.await.map_err(unchanged)?;
+            once.note_alone(&after, before, &what).await?;
             let rows = metrics.num_deleted_rows.unwrap_or_default();
             counts(&[("num_affected_rows", rows as u64)])
         }
         TableAct::Update { condition, set } => {
-            let mut update = loaded.update();
+            let mut update = loaded.update().with_commit_properties(once.properties());
             if let Some(condition) = condition {
                 update = update.with_predicate(condition);
             }
             for (column, value) in set {
                 update = update.with_update(column, value);
             }
-            let (_, metrics) = update.await.map_err(unchanged)?;
+            let (after, metrics) = update.await.map_err(unchanged)?;
+            once.note_alone(&after, before, &what).await?;
             counts(&[("num_affected_rows", metrics.num_updated_rows as u64)])
         }
         TableAct::Merge(merge) => {
-            let (_, metrics) =
-                merged(loaded, *merge).map_err(unchanged)?.await.map_err(unchanged)?;
+            let built = merged(loaded, *merge).map_err(unchanged)?;
+            let built = built.with_commit_properties(once.properties());
+            let (after, metrics) = built.await.map_err(unchanged)?;
+            once.note_alone(&after, before, &what).await?;
             let (updated, deleted, inserted) = (
                 metrics.num_target_rows_updated as u64,
                 metrics.num_target_rows_deleted as u64,
@@ -104,6 +114,19 @@ pub(crate) async fn run(request: TableRequest) -> Result<RecordBatch> {
                 ("num_inserted_rows", inserted),
             ])
         }
+    }
+}
+
+/// What is told of a change that the table has already.
+fn nothing_changed(act: &TableAct) -> Result<RecordBatch> {
+    match act {
+        TableAct::Merge(_) => counts(&[
+            ("num_affected_rows", 0),
+            ("num_updated_rows", 0),
+            ("num_deleted_rows", 0),
+            ("num_inserted_rows", 0),
+        ]),
+        _ => counts(&[("num_affected_rows", 0)]),
     }
 }
 

@@ -369,7 +369,7 @@ fn by_all(order_by: &mut OrderBy, columns: &[Column]) {
     let OrderByKind::All(options) = &order_by.kind else { return };
     let keys = columns.iter().map(|column| OrderByExpr {
         expr: Expr::Identifier(ident(&column.name)),
-        options: options.clone(),
+        options: *options,
         with_fill: None,
     });
     order_by.kind = OrderByKind::Expressions(keys.collect());

@@ -150,11 +150,11 @@ fn create_table(session: &ClientSession, asked: &CreateTable) -> Outcome<Logical
         None => Arc::new(Schema::empty()),
     };
     if !schema.fields().is_empty() {
-        definition.schema = schema_ddl(&*schema);
+        definition.schema = schema_ddl(&schema);
     } else if let Some(location) = definition.location.clone() {
         let reader = session.engine.read().format(&definition.format);
         let found = reader.options(definition.options.clone()).load_paths(Some(location))?;
-        definition.schema = schema_ddl(&*found.schema());
+        definition.schema = schema_ddl(&found.schema());
     }
     tables::create(session, &asked.table_name, definition, None, false)?;
     let frame = session.engine.table_by(relation::table_reference(&asked.table_name)?)?;
