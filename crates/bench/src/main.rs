@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
 mod connect;
+mod connect_client;
 mod data;
 mod files;
 mod kafka;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         ["kafka", parts @ ..] => kafka::run(parts),
         ["child-make-rows", folder] => connect::make_rows(folder),
         ["child-plain-ipc", folder] => connect::plain_ipc(folder),
+        ["child-connect-client", remote, folder] => connect_client::drain(remote, folder),
         ["child-plain", input, output] => plain::run(input, output),
         ["child-stream", input, output, checkpoint] => stream::drain(input, output, checkpoint),
         ["child-batches", input, output, checkpoint] => stream::batches(input, output, checkpoint),

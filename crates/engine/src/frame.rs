@@ -276,7 +276,8 @@ impl DataFrame {
     /// # Errors
     /// Invalid, when the plan does not hold; those of computing the rows come with them.
     pub async fn stream(&self) -> Result<SendableRecordBatchStream> {
-        rows(&self.session.inner.context, self.plan.clone()).await.map_err(from_datafusion)
+        let (context, plan) = (&self.session.inner.context, self.plan.clone());
+        rows(context, plan, Some(ROWS_OF_A_RESULT)).await.map_err(from_datafusion)
     }
 
     /// All rows of a table that is not a stream.
@@ -286,7 +287,7 @@ impl DataFrame {
     pub fn collect(&self) -> Result<Vec<RecordBatch>> {
         let (context, plan) = (self.session.inner.context.clone(), self.plan.clone());
         self.session.inner.tasks.wait(async move {
-            let rows = rows(&context, plan).await.map_err(from_datafusion)?;
+            let rows = rows(&context, plan, None).await.map_err(from_datafusion)?;
             rows.try_collect().await.map_err(from_datafusion)
         })
     }
@@ -299,7 +300,7 @@ impl DataFrame {
         let (context, plan) = (self.session.inner.context.clone(), self.plan.clone());
         let (send, mut receive) = tokio::sync::mpsc::channel(2);
         self.session.inner.tasks.spawn(async move {
-            let mut rows = match rows(&context, plan).await {
+            let mut rows = match rows(&context, plan, None).await {
                 Ok(rows) => rows,
                 Err(error) => {
                     let _ = send.send(Err(error)).await;
@@ -358,14 +359,23 @@ impl DataFrame {
     }
 }
 
-/// The rows of a plan in the order in which Spark gives them: partition by partition.
+/// Rows of a batch of a result that goes far: fewer and larger ones cost less on the way.
+const ROWS_OF_A_RESULT: usize = 64 << 10;
+
+/// The rows of a plan in the order in which Spark gives them: partition by partition; so many in a
+/// batch, if not as the session has it.
 async fn rows(
     context: &SessionContext,
     plan: LogicalPlan,
+    at_once: Option<usize>,
 ) -> datafusion::error::Result<SendableRecordBatchStream> {
     let frame = context.execute_logical_plan(plan).await?;
-    let task = Arc::new(frame.task_ctx());
-    onefold_plan::in_order(frame.create_physical_plan().await?).execute(0, task)
+    let mut task = frame.task_ctx();
+    if let Some(rows) = at_once {
+        let config = task.session_config().clone().with_batch_size(rows);
+        task = task.with_session_config(config);
+    }
+    onefold_plan::in_order(frame.create_physical_plan().await?).execute(0, Arc::new(task))
 }
 
 /// What two frames are joined on.

@@ -122,9 +122,15 @@ fn internal(what: &str, error: arrow::error::ArrowError) -> Failure {
     Failure::execution(&Error::internal(what).because(error))
 }
 
+/// Bytes of an IPC stream beside its rows, about.
+const IPC_FRAME: usize = 4 << 10;
+
 /// A batch as one whole IPC stream.
 pub(crate) fn ipc(batch: &RecordBatch) -> Outcome<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // Room for all, so that what is written is not moved while it grows.
+    let columns = batch.columns().iter();
+    let size = columns.map(|it| it.to_data().get_slice_memory_size().unwrap_or_default());
+    let mut bytes = Vec::with_capacity(size.sum::<usize>().saturating_add(IPC_FRAME));
     let written = StreamWriter::try_new(&mut bytes, &batch.schema()).and_then(|mut writer| {
         writer.write(batch)?;
         writer.finish()
