@@ -3,6 +3,7 @@
 
 use crate::batch_sink::{self, Replaced};
 use crate::batch_writes::BatchWrites;
+use crate::distinct_columns;
 use crate::frame::DataFrame;
 use crate::warehouse::TABLE_DEFINITION;
 use onefold_connector::{OutputMode, SinkSpec};
@@ -105,6 +106,7 @@ impl DataFrameWriter {
             return self.frame.collect().map(|_| ());
         }
         let spec = self.sink()?;
+        distinct_columns::check(&self.frame.schema())?;
         let session = self.frame.session().clone();
         if let Some((_, log)) = LOGGED_TABLES.into_iter().find(|(name, _)| *name == spec.name) {
             return self.into_table(spec, path, log);

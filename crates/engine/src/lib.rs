@@ -14,6 +14,7 @@ mod batch_writes;
 mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
+mod distinct_columns;
 mod evolution;
 mod explain;
 mod fault;

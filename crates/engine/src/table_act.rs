@@ -63,6 +63,15 @@ impl Session {
                  without subqueries and aggregates",
             ));
         };
+        let query = |it: &Expr| {
+            matches!(it, Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_))
+        };
+        let has_one = |expr: &Expr| expr.exists(|it| Ok(query(it))).unwrap_or(true);
+        if projection.expr.iter().any(has_one) {
+            return Err(Error::invalid(
+                "a subquery cannot stand in this statement; bring its rows in by MERGE … USING",
+            ));
+        }
         let bare = |expr: &Expr| match expr {
             Expr::Alias(alias) => (*alias.expr).clone(),
             other => other.clone(),

@@ -1,6 +1,7 @@
 //! Describing where a stream goes, and starting it.
 
 use crate::conf::{Conf, SETTINGS, WAREHOUSE};
+use crate::distinct_columns;
 use crate::explain::Explanation;
 use crate::foreach_batch::ForeachBatch;
 use crate::frame::DataFrame;
@@ -20,7 +21,7 @@ use datafusion::logical_expr::LogicalPlan;
 use onefold_connector::{
     OptionKind, OptionSpec, Options, OutputMode, SinkDefinition, SinkRequest, SinkSpec,
 };
-use onefold_plan::stream::{StreamingPlan, TtlOptions};
+use onefold_plan::stream::{StreamingPlan, TtlOptions, visible_schema};
 use onefold_state::OperatorSpec;
 use onefold_types::{BatchId, Error, OptionMap, Result};
 use std::collections::BTreeMap;
@@ -351,6 +352,10 @@ impl DataStreamWriter {
             true => StreamingPlan::new(self.plan.clone(), self.output_mode)?,
             false => StreamingPlan::with_late_rows(self.plan.clone(), self.output_mode)?,
         };
+        let shown = ["console", "memory"].iter().any(|it| self.format.as_deref() == Some(*it));
+        if self.sink.is_none() && !shown {
+            distinct_columns::check(&visible_schema(self.plan.schema().as_arrow()))?;
+        }
         let plan = Arc::new(plan.with_ttl(&ttl_options(&conf, &ttl)?)?);
         let (sink, record) = self.define_sink(path, name.clone())?;
         let checkpoint = own.text("checkpointLocation").map(str::to_owned);

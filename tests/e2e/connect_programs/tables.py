@@ -40,6 +40,9 @@ seen["rows"] = rows(spark.sql("SELECT * FROM parts ORDER BY ALL"))
 seen["no partition"] = condition(lambda: spark.sql("INSERT INTO parts PARTITION (z = 1) VALUES (1)"))
 seen["not taken"] = condition(lambda: spark.sql("INSERT INTO parts VALUES ('x', 1, 'y')"))
 
+twice = spark.sql("SELECT 1 AS a, 2 AS a")
+seen["twice"] = [rows(twice), condition(lambda: twice.write.parquet("twice"))]
+
 seen["database"] = [it.name for it in spark.catalog.listDatabases()]
 seen["table"] = list(spark.catalog.getTable("parts"))
 seen["no table"] = condition(lambda: spark.catalog.getTable("nothing"))

@@ -199,7 +199,7 @@ fn errors_are_told_in_sql() {
         ("SELECT * FROM $ WHERE name", "'name' returning STRING"),
         ("SELECT a = 1 AS x FROM $", "ARRAY<INT> = INT"),
         ("SELECT id, count(*) FROM $", "column \"id\" must appear in the GROUP BY clause"),
-        ("SELECT id, id FROM $", "expression \"id\" at position 0"),
+        ("SELECT id, id FROM $", "The column `id` already exists"),
         ("SELECT abs(name) AS x FROM $", "abs(STRING)"),
         ("SELECT substring(id, ts) AS x FROM $", "substring(BIGINT, TIMESTAMP)"),
         ("SELECT date_add(ts, 'x') AS x FROM $", "date_add(TIMESTAMP, STRING)"),
