@@ -41,7 +41,7 @@ const fn known(
     Known { name, sql_state, classes }
 }
 
-const ALL: [Known; 41] = [
+const ALL: [Known; 42] = [
     known("AMBIGUOUS_REFERENCE", "42704", ANALYSIS),
     known("ARITHMETIC_OVERFLOW", "22003", ARITHMETIC),
     known("CANNOT_PARSE_TIMESTAMP", "22007", DATE_TIME),
