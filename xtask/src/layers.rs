@@ -80,11 +80,12 @@ const TEST_ONLY: &str = "onefold-testkit";
 
 /// Foreign crates that only some of ours may name, for normal use.
 const KEPT_IN: &[(&str, &[&str])] = &[
-    ("tonic", &["onefold-spark-connect"]),
+    // The bench has a client of its own, to measure what the server and the way to it take.
+    ("tonic", &["onefold-bench", "onefold-spark-connect"]),
     ("prost", &["onefold-spark-connect"]),
     ("axum", &["onefold-ui"]),
     ("rdkafka", &["onefold-connectors", "onefold-bench"]),
-    ("deltalake", &["onefold-connectors"]),
+    ("deltalake-core", &["onefold-connectors"]),
     ("iceberg", &["onefold-connectors"]),
     ("tokio-postgres", &["onefold-connectors"]),
     ("sqlx", &["onefold-connectors"]),
