@@ -152,5 +152,7 @@ def test_a_function_of_foreach_batch_that_fails_behind_its_writes_writes_nothing
         "rows": sorted(ids + ids),
         "log": ids,
         "sums": [[0, 6], [1, 6]],
+        "lines": ids,
+        "files": ids,
         "plain": [0, 0],
     }

@@ -34,6 +34,8 @@ pub(crate) struct Replaced {
     pub(crate) names: Vec<String>,
     /// Only those in folders that get new files: Spark's dynamic partition overwrite.
     pub(crate) by_folder: bool,
+    /// Whose the new files are, by their names, if it is to be told.
+    pub(crate) files_of: Option<QueryId>,
 }
 
 impl Replaced {
@@ -119,7 +121,8 @@ async fn run(
     let plan = state.create_physical_plan(&plan).await.map_err(from_datafusion)?;
     let mut conf = session.inner.conf.all();
     conf.insert(ONE_BATCH.to_owned(), "true".to_owned());
-    let query = QueryId(Uuid::new_v4());
+    let named = replaced.as_ref().and_then(|replaced| replaced.files_of);
+    let query = named.unwrap_or_else(|| QueryId(Uuid::new_v4()));
     let context = SinkContext {
         query,
         run: RunId(Uuid::new_v4()),

@@ -8,7 +8,7 @@ use crate::frame::DataFrame;
 use crate::warehouse::TABLE_DEFINITION;
 use onefold_connector::{OutputMode, SinkSpec};
 use onefold_storage::Store;
-use onefold_types::{Error, OptionMap, Result};
+use onefold_types::{Error, OptionMap, QueryId, Result};
 use std::sync::Arc;
 
 /// Formats of files.
@@ -125,8 +125,9 @@ impl DataFrameWriter {
         let partition_by = self.partition_by.clone();
         let path = Some(path.to_owned());
         let sink = batch_sink::define(spec, path, options, partition_by, OutputMode::Append)?;
+        let own = BatchWrites::current().map(|writes| writes.next(store.url()).files);
         session.inner.tasks.wait(async move {
-            match self.replaced(store).await? {
+            match self.replaced(store, own).await? {
                 Some(replaced) => batch_sink::write(&self.frame, sink.as_ref(), replaced).await,
                 None => Ok(()),
             }
@@ -219,10 +220,22 @@ impl DataFrameWriter {
         }
     }
 
-    /// What the files take the place of; `None` if nothing is to be written.
-    async fn replaced(&self, store: Arc<dyn Store>) -> Result<Option<Replaced>> {
+    /// What the files take the place of; `None` if nothing is to be written. Files that an earlier
+    /// call of a `foreachBatch` function left of the same write (`own`) always go.
+    async fn replaced(
+        &self,
+        store: Arc<dyn Store>,
+        own: Option<QueryId>,
+    ) -> Result<Option<Replaced>> {
         let mut there = store.names_deep("", false).await?;
         there.retain(|name| name != TABLE_DEFINITION);
+        let own_id = own.map(|own| own.to_string());
+        let is_own = |name: &String| own_id.as_ref().is_some_and(|id| name.contains(id.as_str()));
+        let left: Vec<String> = there.iter().filter(|name| is_own(name)).cloned().collect();
+        if !left.is_empty() && matches!(self.mode, SaveMode::ErrorIfExists | SaveMode::Ignore) {
+            // It was there, or not, when the write was made first.
+            there.clear();
+        }
         Ok(match self.mode {
             SaveMode::ErrorIfExists if !there.is_empty() => {
                 return Err(Error::invalid(format!(
@@ -233,9 +246,9 @@ impl DataFrameWriter {
             SaveMode::Ignore if !there.is_empty() => None,
             SaveMode::Overwrite => {
                 let by_folder = self.replaces_folders()?;
-                Some(Replaced { store, names: there, by_folder })
+                Some(Replaced { store, names: there, by_folder, files_of: own })
             }
-            _ => Some(Replaced { store, names: Vec::new(), by_folder: false }),
+            _ => Some(Replaced { store, names: left, by_folder: false, files_of: own }),
         })
     }
 }

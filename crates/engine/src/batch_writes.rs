@@ -3,12 +3,14 @@
 //! A batch that is run again after a crash calls the function again, and that writes the same things in
 //! the same order. So the n-th write of a batch into a table is called (query, n) with the batch as its
 //! number. A table that keeps a log stores both in the commit with the rows, and passes a write over
-//! whose number it has, whoever did it. Writes into several tables may change places.
+//! whose number it has, whoever did it. In a folder of files the names of a write's files tell it, and
+//! they take the place of those that an earlier call left. Writes into several tables may change places.
 
 use onefold_types::{BatchId, QueryId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use uuid::Uuid;
 
 /// What one call of a `foreachBatch` function writes.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct BatchWrites {
 pub(crate) struct WriteName {
     pub(crate) application: String,
     pub(crate) number: i64,
+    /// Whose the files are, by their names: each write has an id of its own.
+    pub(crate) files: QueryId,
 }
 
 thread_local! {
@@ -64,7 +68,11 @@ impl BatchWrites {
         let count = counts.entry(one_spelling(table)).or_default();
         let application = format!("{}.onefold.write.{count}", self.query);
         *count = count.saturating_add(1);
-        WriteName { application, number: i64::try_from(self.batch.0).unwrap_or(i64::MAX) }
+        // The query's own id never comes out: the count begins with one.
+        let place = (u128::from(self.batch.0) << 32) | u128::from(*count);
+        let files = QueryId(Uuid::from_u128(self.query.0.as_u128() ^ place));
+        let number = i64::try_from(self.batch.0).unwrap_or(i64::MAX);
+        WriteName { application, number, files }
     }
 }
 
@@ -95,6 +103,7 @@ mod tests {
     fn writes_count_by_table_whatever_its_spelling_and_begin_anew_with_each_call() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_string_lossy().into_owned();
+        let mut seen = Vec::new();
         for _ in 0..2 {
             let writes = BatchWrites::new(id(), BatchId(7));
             let names =
@@ -103,7 +112,11 @@ mod tests {
             let count = |name: &WriteName| name.application.rsplit('.').next().unwrap().to_owned();
             assert_eq!(names.each_ref().map(count), ["0", "1", "0", "2"]);
             assert!(names.iter().all(|name| name.number == 7));
+            seen.push(names.map(|name| name.files));
         }
+        assert_eq!(seen[0], seen[1], "the files of a write have the same names in each call");
+        assert_ne!(seen[0][0], seen[0][1]);
+        assert_ne!(BatchWrites::new(id(), BatchId(8)).next(&path).files, seen[0][0]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! The rows of a batch are computed once, before the function is called, whatever the function does
 //! with them. The function may be called again with the same batch number after a crash. What it writes
-//! into tables that keep a log is done once nevertheless (see [`crate::batch_writes`]); what it writes
-//! elsewhere is exactly-once only if it uses that number.
+//! into files and into tables that keep a log is there once nevertheless (see [`crate::batch_writes`]);
+//! what it writes elsewhere is exactly-once only if it uses that number.
 
 use crate::batch_writes::BatchWrites;
 use crate::fault::from_datafusion;
@@ -44,7 +44,7 @@ impl SinkDefinition for ForeachBatch {
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce {
             why: "the function is called again for a batch that was not committed; what it writes \
-                  into Delta tables is done once, elsewhere it must use the batch number"
+                  into files and Delta tables is there once, elsewhere it must use the batch number"
                 .to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-"""A foreachBatch function that fails behind its writes: what it wrote into tables is not written again."""
+"""A foreachBatch function that fails behind its writes: what it wrote into tables and files is there once."""
 
 import json
 from pathlib import Path
@@ -28,6 +28,8 @@ def write(frame, batch):
         "ON s.k = u.k WHEN MATCHED THEN UPDATE SET n = s.n + u.n WHEN NOT MATCHED THEN INSERT *"
     )
     frame.write.format("delta").mode("append").save(str(here / "rows") + "/")
+    frame.write.mode("append").json(str(here / "lines"))
+    frame.repartition(2).write.parquet(str(here / f"files-{batch}"))
     failed = here / f"failed-{batch}"
     if not failed.exists():
         failed.touch()
@@ -59,6 +61,8 @@ print(
             "rows": ids(spark.read.format("delta").load(str(here / "rows"))),
             "log": ids(spark.table("log")),
             "sums": sorted([row.k, row.n] for row in spark.table("sums").collect()),
+            "lines": ids(spark.read.json(str(here / "lines"))),
+            "files": ids(spark.read.parquet(*[str(here / f"files-{number}") for number in range(3)])),
             "plain": ids(spark.read.format("delta").load(str(here / "plain"))),
         }
     )
