@@ -102,7 +102,8 @@ def union_by_name_of_different_columns(spark, inputs):
     return lefts.unionByName(rights, allowMissingColumns=True)
 
 
-@program(*FLOW, mode="update")
+# Both readers of the stream list the folder, which nothing changes between.
+@program(*FLOW, mode="update", trigger={"availableNow": True}, sink="foreachBatch", restarts=True)
 def one_stream_twice(spark, inputs):
     stream = inputs.events()
     return stream.union(stream).groupBy("k").agg(F.sum("v").alias("s"))
