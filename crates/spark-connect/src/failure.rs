@@ -44,7 +44,7 @@ pub(crate) struct Failure {
 }
 
 /// The parts of a name, each in backquotes.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let parts: Vec<String> = name.split('.').map(|part| format!("`{part}`")).collect();
     parts.join(".")
 }

@@ -1,7 +1,7 @@
 //! Tables of the warehouse: making them, writing into them, reading them as streams.
 
 use crate::client_session::ClientSession;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, quoted};
 use crate::{analyze, catalog, store_assignment};
 use arrow::array::AsArray;
 use arrow::datatypes::Schema;
@@ -272,10 +272,6 @@ pub(crate) fn partitions(session: &ClientSession, name: &str) -> Outcome<Vec<Str
         found.extend(column.as_string::<i32>().iter().flatten().map(str::to_owned));
     }
     Ok(found)
-}
-
-fn quoted(name: &str) -> String {
-    name.split('.').map(|part| format!("`{part}`")).collect::<Vec<_>>().join(".")
 }
 
 /// Drops a table or a view; false when there is none.

@@ -1,7 +1,7 @@
 //! The options of the Delta sink: Spark's names.
 
 use super::fit::Change;
-use crate::file_sink::options::{FileOptions, Format};
+use crate::file_sink::options::{FileOptions, Format, PARQUET_CODECS};
 use onefold_connector::{ONE_BATCH, OptionKind, OptionSpec, Options, OutputMode, SinkRequest};
 use onefold_types::{Error, OptionMap, Result};
 use std::collections::BTreeMap;
@@ -37,21 +37,8 @@ pub(crate) static WRITE: &[OptionSpec] = &[
         "rows of a file at most; 0 is no limit",
     )
     .default("0"),
-    OptionSpec::new(
-        "compression",
-        OptionKind::Choice(&[
-            "none",
-            "uncompressed",
-            "snappy",
-            "gzip",
-            "lz4",
-            "lz4_raw",
-            "zstd",
-            "brotli",
-        ]),
-        "the codec of the files",
-    )
-    .default("snappy"),
+    OptionSpec::new("compression", OptionKind::Choice(PARQUET_CODECS), "the codec of the files")
+        .default("snappy"),
     OptionSpec::new("userMetadata", OptionKind::Text, "a text that the history shows"),
     OptionSpec::new(
         "txnAppId",

@@ -78,22 +78,14 @@ const TEXT_COMPRESSION: OptionSpec =
     OptionSpec::new("compression", OptionKind::Choice(TEXT_CODECS), "codec of whole files")
         .default("none");
 
+/// The codecs of Parquet files, by their names in Spark.
+pub(crate) const PARQUET_CODECS: &[&str] =
+    &["none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd", "brotli"];
+
 /// Options of the Parquet sink.
-pub(crate) static PARQUET: &[OptionSpec] = &[OptionSpec::new(
-    "compression",
-    OptionKind::Choice(&[
-        "none",
-        "uncompressed",
-        "snappy",
-        "gzip",
-        "lz4",
-        "lz4_raw",
-        "zstd",
-        "brotli",
-    ]),
-    "codec of pages",
-)
-.default("snappy")];
+pub(crate) static PARQUET: &[OptionSpec] =
+    &[OptionSpec::new("compression", OptionKind::Choice(PARQUET_CODECS), "codec of pages")
+        .default("snappy")];
 
 /// Options of the JSON sink.
 pub(crate) static JSON: &[OptionSpec] = &[

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Most digits of a decimal.
 pub(super) const DIGITS_MAX: i32 = 38;
 /// Digits behind the point that a quotient keeps as long as there is room.
-pub(super) const SCALE_LEAST: i32 = 6;
+const SCALE_LEAST: i32 = 6;
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![
@@ -43,7 +43,12 @@ pub(super) fn digits(data_type: &DataType) -> Option<(i32, i32)> {
 fn quotient(left: &DataType, right: &DataType) -> Option<DataType> {
     let ((p1, s1), (p2, s2)) = (digits(left)?, digits(right)?);
     let scale = SCALE_LEAST.max(s1 + p2 + 1);
-    let precision = p1 - s1 + s2 + scale;
+    within((p1 - s1 + s2 + scale, scale))
+}
+
+/// The decimal for a result of so many digits, and so many of them behind the point: digits before the
+/// point go before those behind it, but six of these stay.
+pub(super) fn within((precision, scale): (i32, i32)) -> Option<DataType> {
     let (precision, scale) = match precision > DIGITS_MAX {
         true => (DIGITS_MAX, (DIGITS_MAX - (precision - scale)).max(scale.min(SCALE_LEAST))),
         false => (precision, scale),

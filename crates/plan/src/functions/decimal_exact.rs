@@ -2,7 +2,7 @@
 //! the point, down to six, and keeps those before it. Where 38 are enough the planner's own operators
 //! give the same.
 
-use super::decimal_division::{DIGITS_MAX, SCALE_LEAST, digits, fitted, wide};
+use super::decimal_division::{DIGITS_MAX, digits, fitted, wide, within};
 use super::typed::Typed;
 use arrow::array::{ArrayRef, Decimal128Array};
 use arrow::datatypes::{DataType, i256};
@@ -54,16 +54,6 @@ fn exact_sum((p1, s1): (i32, i32), (p2, s2): (i32, i32)) -> (i32, i32) {
 
 fn exact_product((p1, s1): (i32, i32), (p2, s2): (i32, i32)) -> (i32, i32) {
     (p1 + p2 + 1, s1 + s2)
-}
-
-/// Digits before the point go before those behind it, but six of these stay.
-fn within(exact: (i32, i32)) -> Option<DataType> {
-    let (precision, scale) = exact;
-    let (precision, scale) = match precision > DIGITS_MAX {
-        true => (DIGITS_MAX, (DIGITS_MAX - (precision - scale)).max(scale.min(SCALE_LEAST))),
-        false => (precision, scale),
-    };
-    Some(DataType::Decimal128(u8::try_from(precision).ok()?, i8::try_from(scale).ok()?))
 }
 
 fn sum(types: &[DataType]) -> Option<DataType> {

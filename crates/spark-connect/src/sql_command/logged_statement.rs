@@ -4,7 +4,7 @@
 use super::statement::{after, name};
 use super::table_statement::{bracketed, incomplete, list};
 use super::words::{find, parts};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, quoted};
 use onefold_engine::MergeWhen;
 
 /// A statement on a table.
@@ -215,7 +215,7 @@ pub(crate) fn last_part(table: &str) -> String {
 pub(crate) fn spelled(table: &str) -> String {
     match table.strip_prefix("delta.") {
         Some(path) => format!("delta.`{path}`"),
-        None => table.split('.').map(|part| format!("`{part}`")).collect::<Vec<_>>().join("."),
+        None => quoted(table),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `CREATE TABLE` and `INSERT`, as far as tables of files need them.
 
 use super::statement::{after, name};
+use super::words::parts;
 use crate::failure::{Failure, Outcome};
 use onefold_engine::TableDefinition;
 
@@ -167,7 +168,7 @@ fn insert(text: &str, rest: &str, overwrite: bool) -> Outcome<TableStatement> {
     let mut partition = Vec::new();
     if let Some(behind) = after(rest, &["partition"]) {
         let (inside, behind) = bracketed(behind).ok_or_else(|| incomplete(text))?;
-        partition = inside.split(',').map(partition_value).collect();
+        partition = parts(inside).into_iter().map(partition_value).collect();
         rest = behind;
     }
     let mut columns = Vec::new();
@@ -241,11 +242,11 @@ mod tests {
         assert_eq!(TableStatement::of(text).unwrap(), Some(wanted));
         let wanted = TableStatement::Insert(Insert {
             name: "t".to_owned(),
-            partition: vec![("p".to_owned(), Some("'x'".to_owned())), ("q".to_owned(), None)],
+            partition: vec![("p".to_owned(), Some("'x,y'".to_owned())), ("q".to_owned(), None)],
             query: "SELECT 1".to_owned(),
             ..Insert::default()
         });
-        let text = "INSERT INTO t PARTITION (p = 'x', `q`) SELECT 1";
+        let text = "INSERT INTO t PARTITION (p = 'x,y', `q`) SELECT 1";
         assert_eq!(TableStatement::of(text).unwrap(), Some(wanted));
         assert!(TableStatement::of("INSERT INTO t").is_err());
     }
