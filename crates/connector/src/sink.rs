@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use onefold_types::{
-    BatchId, Delivery, Generation, NamesOnly, Published, QueryId, Result, RunId, Totals,
+    BatchId, Delivery, Error, Generation, NamesOnly, Published, QueryId, Result, RunId, Totals,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -73,6 +73,11 @@ pub trait SinkDefinition: Debug + Send + Sync {
     /// The sink's content as a table of the session (memory sink).
     fn table(&self) -> Option<Arc<dyn TableProvider>> {
         None
+    }
+    /// Whether it takes records that could not be processed, beside the rows of the result and in the
+    /// same atomic act: [`Sink::stage_dead_letters`].
+    fn takes_dead_letters(&self) -> bool {
+        false
     }
     /// Opens it for one query. Checks the schema; finds another query's marks.
     ///
@@ -203,6 +208,22 @@ pub trait Sink: Debug + Send + Sync {
         partition: u32,
         rows: RowStream,
     ) -> Result<StagedOutput>;
+
+    /// As [`Sink::stage`], of records that could not be processed: as their source gave them, and
+    /// what was wrong in the last column, `_error`. Called for sinks that take them.
+    async fn stage_dead_letters(
+        &self,
+        _attempt: &Attempt,
+        _partition: u32,
+        _letters: RowStream,
+    ) -> Result<StagedOutput> {
+        Err(Error::internal("dead letters were sent to a sink that takes none"))
+    }
+
+    /// Told before a batch is published: where it ends in each source, by the source's key in the
+    /// checkpoint, in the source's own form (`{"0": {"clicks": {"0": 23}}}`). A sink with room for it
+    /// keeps it with the mark, so that a lost checkpoint can be told from what the sink holds.
+    fn ends_at(&self, _attempt: &Attempt, _offsets: &serde_json::Value) {}
 
     /// Makes the batch visible with its mark: one atomic act. Asks `fence` just before. If another
     /// driver published the batch first, discards ours and returns the other's mark. In a sink that

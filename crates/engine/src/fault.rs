@@ -1,10 +1,9 @@
 //! Errors of DataFusion and Arrow in our kinds.
 
-use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use onefold_operators::fault::{kind_of, ours_within};
 use onefold_plan::speech::in_sql;
-use onefold_types::{Error, ErrorKind};
-use std::error::Error as StdError;
+use onefold_types::Error;
 
 /// An error of DataFusion in our kinds. An error of ours that travelled inside keeps its kind.
 #[must_use]
@@ -25,41 +24,11 @@ fn without_context(error: DataFusionError) -> DataFusionError {
     }
 }
 
-fn kind_of(error: &DataFusionError) -> ErrorKind {
-    match error.find_root() {
-        DataFusionError::IoError(_)
-        | DataFusionError::ResourcesExhausted(_)
-        | DataFusionError::ObjectStore(_) => ErrorKind::Unavailable,
-        DataFusionError::ArrowError(arrow, _) if matches!(**arrow, ArrowError::IoError(..)) => {
-            ErrorKind::Unavailable
-        }
-        DataFusionError::Internal(_) | DataFusionError::ExecutionJoin(_) => ErrorKind::Internal,
-        // A plan that cannot be made or a row that cannot be computed: the same again next time.
-        _ => ErrorKind::Invalid,
-    }
-}
-
-/// The nearest error of ours in the chain of causes.
-fn ours_within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
-    if let Some(ours) = error.downcast_ref::<Error>() {
-        return Some(ours);
-    }
-    // These two hold causes that their own `source` does not show.
-    if let Some(DataFusionError::Shared(inner)) = error.downcast_ref::<DataFusionError>() {
-        return ours_within(inner.as_ref());
-    }
-    if let Some(DataFusionError::External(inner)) = error.downcast_ref::<DataFusionError>() {
-        return ours_within(inner.as_ref());
-    }
-    if let Some(ArrowError::ExternalError(inner)) = error.downcast_ref::<ArrowError>() {
-        return ours_within(inner.as_ref());
-    }
-    ours_within(error.source()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::arrow::error::ArrowError;
+    use onefold_types::ErrorKind;
     use std::sync::Arc;
 
     #[test]

@@ -165,7 +165,7 @@ pub struct SinkProgress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FurtherSinkProgress {
-    /// Its name in the query: `late rows`.
+    /// Its name in the query: `late rows`, or `dead letters`, which may be in the main sink.
     pub name: String,
     /// The sink, as it describes itself.
     pub description: String,

@@ -6,6 +6,7 @@
 //! - Only what an outside failure caused is tried again, and only so often.
 
 mod batch;
+mod beside;
 pub(crate) mod definition;
 pub(crate) mod folders;
 mod halt;

@@ -181,6 +181,9 @@ fn context(partitions: usize) -> Result<SessionContext> {
         .with_information_schema(true);
     let options = config.options_mut();
     options.sql_parser.enable_ident_normalization = false;
+    // Rows of a partition stay together, in their order, as in Spark: what a program collects or
+    // writes is in the order of its input. Files are still read by several at once, each its part.
+    options.optimizer.enable_round_robin_repartition = false;
     let context = SessionContext::new_with_config(config);
     onefold_plan::functions::register(&context)?;
     Ok(context)

@@ -1,5 +1,7 @@
 //! Describing where a stream goes, and starting it.
 
+mod further;
+
 use crate::conf::{Conf, SETTINGS, WAREHOUSE};
 use crate::distinct_columns;
 use crate::explain::Explanation;
@@ -9,9 +11,8 @@ use crate::observer::BatchObserver;
 use crate::query::StreamingQuery;
 use crate::reader::names;
 use crate::run::definition::{
-    CheckpointPlace, FurtherSink, LATE_ROWS, QueryDefinition, SinkRecord, explanation, guarantee,
+    CheckpointPlace, FurtherSink, QueryDefinition, SinkRecord, explanation, guarantee,
 };
-use crate::run::sinks::no_late_rows;
 use crate::run::{folders, launch};
 use crate::session::Session;
 use crate::table_location;
@@ -54,10 +55,19 @@ pub static WRITER_OPTIONS: &[OptionSpec] = &[
         OptionKind::Text,
         "the second sink, by name; parquet if only its path is given",
     ),
+    OptionSpec::new(
+        "onefold.deadLetters.path",
+        OptionKind::Text,
+        "folder of a sink of its own for records that cannot be processed: the query goes on without \
+         them; its other options have the same prefix",
+    ),
+    OptionSpec::new(
+        "onefold.deadLetters.format",
+        OptionKind::Text,
+        "that sink, by name; parquet if only its path is given",
+    ),
 ];
 
-/// What options of the sink of late rows begin with.
-const LATE_PREFIX: &str = "onefold.lateRows.";
 /// What options of the time to live of one operator's state begin with; its name follows.
 const TTL_PREFIX: &str = "onefold.state.ttl.";
 
@@ -84,6 +94,8 @@ pub struct DataStreamWriter {
     sink_name: Option<&'static str>,
     /// A sink of one's own for late rows.
     late_rows: Option<Arc<dyn SinkDefinition>>,
+    /// The same for records that cannot be processed.
+    dead_letters: Option<Arc<dyn SinkDefinition>>,
     observers: Vec<Arc<dyn BatchObserver>>,
     output_mode: OutputMode,
     options: OptionMap,
@@ -102,6 +114,7 @@ impl DataStreamWriter {
             sink: None,
             sink_name: None,
             late_rows: None,
+            dead_letters: None,
             observers: Vec::new(),
             output_mode: OutputMode::Append,
             options: OptionMap::new(),
@@ -143,6 +156,15 @@ impl DataStreamWriter {
     #[must_use]
     pub fn late_rows(mut self, definition: Arc<dyn SinkDefinition>) -> Self {
         self.late_rows = Some(definition);
+        self
+    }
+
+    /// A sink for records that cannot be processed, in place of the options
+    /// `onefold.deadLetters.…`: it gets them, with the error, in the same batch, exactly once, and
+    /// the query goes on without them.
+    #[must_use]
+    pub fn dead_letters(mut self, definition: Arc<dyn SinkDefinition>) -> Self {
+        self.dead_letters = Some(definition);
         self
     }
 
@@ -281,7 +303,6 @@ impl DataStreamWriter {
         let sinks = (described.sink.as_ref(), described.further.as_slice());
         folders::check(&described.plan, sinks, kept.then_some(url.as_str()))?;
         let report = guarantee(&described.plan, sinks, &url, kept);
-        described.late_schema(&self.session)?;
         let operators = described.plan.operators(&self.session.inner.context.state())?;
         Ok(explanation(described.name.take(), &described.plan, &operators, report))
     }
@@ -315,7 +336,6 @@ impl DataStreamWriter {
         let observers = self.observers.clone();
         let mut described = self.described()?;
         let location = described.checkpoint_location(&session)?;
-        let late_schema = described.late_schema(&session)?;
         let checkpoint = open_checkpoint(&session, location, &described.conf)?;
         Ok(QueryDefinition {
             name: described.name.take(),
@@ -324,7 +344,7 @@ impl DataStreamWriter {
             sink: described.sink,
             sink_record: described.record,
             further_sinks: described.further,
-            late_schema,
+            letters_in_main: described.letters_in_main,
             output_mode,
             trigger,
             conf: described.conf,
@@ -334,7 +354,7 @@ impl DataStreamWriter {
 
     /// Checks everything that needs no checkpoint.
     fn described(mut self) -> Result<Described> {
-        let late = self.options_below(LATE_PREFIX);
+        let wanted = self.wanted_beside();
         let ttl = self.options_below(TTL_PREFIX);
         let mut own = OptionMap::new();
         for name in WRITER_OPTIONS.iter().map(|row| row.name) {
@@ -346,20 +366,18 @@ impl DataStreamWriter {
         let name = self.query_name.take().or_else(|| own.text("queryName").map(str::to_owned));
         let conf = self.conf(&own)?;
         let path = own.text("path").map(str::to_owned);
-        let further: Vec<FurtherSink> =
-            self.late_sink(late, name.as_deref())?.into_iter().collect();
-        let plan = match further.is_empty() {
-            true => StreamingPlan::new(self.plan.clone(), self.output_mode)?,
-            false => StreamingPlan::with_late_rows(self.plan.clone(), self.output_mode)?,
-        };
+        let plan =
+            StreamingPlan::with_side_rows(self.plan.clone(), self.output_mode, wanted.rows())?;
         let shown = ["console", "memory"].iter().any(|it| self.format.as_deref() == Some(*it));
         if self.sink.is_none() && !shown {
             distinct_columns::check(&visible_schema(self.plan.schema().as_arrow()))?;
         }
         let plan = Arc::new(plan.with_ttl(&ttl_options(&conf, &ttl)?)?);
+        let further = self.further_sinks(wanted, &plan, name.as_deref())?;
         let (sink, record) = self.define_sink(path, name.clone())?;
+        let letters_in_main = further::letters_in_main(sink.as_ref(), &further, &plan)?;
         let checkpoint = own.text("checkpointLocation").map(str::to_owned);
-        Ok(Described { name, plan, sink, record, further, conf, checkpoint })
+        Ok(Described { name, plan, sink, record, further, letters_in_main, conf, checkpoint })
     }
 
     /// The session's settings with those that the query sets for itself.
@@ -418,62 +436,6 @@ impl DataStreamWriter {
         Ok(((spec.define)(request)?, record))
     }
 
-    /// Takes out the options whose names begin so, without that.
-    fn options_below(&mut self, prefix: &str) -> OptionMap {
-        let named = |name: &str| {
-            name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
-        };
-        let names = self.options.iter().map(|(name, _)| name.to_owned());
-        let names: Vec<String> = names.filter(|name| named(name)).collect();
-        let mut below = OptionMap::new();
-        for name in names {
-            if let Some(value) = self.options.remove(&name) {
-                below.set(name.get(prefix.len()..).unwrap_or_default(), value);
-            }
-        }
-        below
-    }
-
-    /// The sink of late rows, if there is to be one.
-    fn late_sink(
-        &mut self,
-        mut options: OptionMap,
-        query_name: Option<&str>,
-    ) -> Result<Option<FurtherSink>> {
-        let name = LATE_ROWS.to_owned();
-        if let Some(sink) = self.late_rows.take() {
-            if !options.is_empty() {
-                return Err(Error::invalid(
-                    "a sink of one's own for late rows takes its options where it is made, not by \
-                     onefold.lateRows",
-                ));
-            }
-            return Ok(Some(FurtherSink { name, sink, record: SinkRecord::default() }));
-        }
-        if options.is_empty() {
-            return Ok(None);
-        }
-        let format = options.remove("format").unwrap_or_else(|| "parquet".to_owned());
-        let spec = self.known_sink(&format)?;
-        let path = options.remove("path");
-        let partition_by: Vec<String> = options
-            .remove("partitionBy")
-            .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
-            .unwrap_or_default();
-        let what = format!("sink `{}` of late rows", spec.name);
-        let options = Options::check(&what, spec.options, options)?;
-        let record = SinkRecord {
-            format: Some(spec.name.to_owned()),
-            path: path.clone(),
-            partition_by: partition_by.clone(),
-            options: shown_options(spec, &options),
-        };
-        let query_name = query_name.map(|name| format!("{name}_late_rows"));
-        let output_mode = OutputMode::Append;
-        let request = SinkRequest { options, path, partition_by, query_name, output_mode };
-        Ok(Some(FurtherSink { name, sink: (spec.define)(request)?, record }))
-    }
-
     fn sink_spec(&self) -> Result<&'static SinkSpec> {
         // As in Spark, a query that names no format writes Parquet.
         self.known_sink(self.format.as_deref().unwrap_or("parquet"))
@@ -506,6 +468,8 @@ struct Described {
     sink: Arc<dyn SinkDefinition>,
     record: SinkRecord,
     further: Vec<FurtherSink>,
+    /// The columns of dead letters, where the main sink takes them.
+    letters_in_main: Option<SchemaRef>,
     conf: Conf,
     checkpoint: Option<String>,
 }
@@ -517,15 +481,6 @@ enum Location {
 }
 
 impl Described {
-    /// The columns of late rows, if there is a sink for them.
-    fn late_schema(&self, session: &Session) -> Result<Option<SchemaRef>> {
-        if self.further.is_empty() {
-            return Ok(None);
-        }
-        let schema = self.plan.late_schema(&session.inner.context.state())?;
-        schema.ok_or_else(no_late_rows).map(Some)
-    }
-
     /// The option, else a folder below the session's setting, else a temporary folder for sinks
     /// whose output goes with the process.
     fn checkpoint_location(&self, session: &Session) -> Result<Location> {

@@ -2,7 +2,7 @@
 
 mod outlet;
 
-pub use outlet::{LateOutlet, LateReceiver, LateSender, LateShape, late_rows};
+pub use outlet::{LateOutlet, LateShape};
 
 pub(crate) use outlet::LateTap;
 

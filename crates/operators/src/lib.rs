@@ -17,8 +17,10 @@ mod ephemeral;
 mod event_time;
 mod exchange;
 mod failure;
+pub mod fault;
 mod grouped;
 mod groups;
+mod guard;
 #[cfg(test)]
 mod harness;
 mod join;
@@ -30,6 +32,7 @@ mod outlet;
 mod output;
 mod rows;
 mod session;
+mod side;
 mod sweep;
 mod transform;
 mod ttl;
@@ -47,12 +50,14 @@ pub use groups::{
     GroupCalls, GroupCode, GroupFunction, GroupReturns, GroupRun, GroupState, GroupTimeout,
     GroupsWithState, StateChange, UserError,
 };
+pub use guard::{Guard, GuardedStep, LetterOutlet, LetterShape};
 pub use join::{StateBound, StreamJoin, StreamJoinSide};
 pub use keys::{Keys, RowCodec, normalise};
-pub use late::{LateOutlet, LateReceiver, LateSender, LateShape, late_rows};
+pub use late::{LateOutlet, LateShape};
 pub use limit::GlobalLimit;
 pub use rows::Rows;
 pub use session::SessionAggregate;
+pub use side::{SideReceiver, SideSender, side_rows};
 pub use transform::{
     DueTimers, ExpiredTimer, InitialState, ListState, MapState, PartitionKeys, PartitionRows,
     PartitionRun, Processor, ProcessorCode, ProcessorContext, ProcessorRun, ProcessorStart,

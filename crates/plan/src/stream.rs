@@ -16,6 +16,7 @@ mod batch;
 mod bounds;
 mod check;
 mod counting;
+mod dead_letters;
 mod define;
 pub(crate) mod event_time;
 mod fixed;
@@ -28,6 +29,7 @@ mod physical;
 mod propagate;
 mod random;
 mod seeded;
+mod side;
 mod stateful;
 mod static_state;
 mod table;
@@ -56,7 +58,7 @@ pub use onefold_operators::{
     PartitionRows, PartitionRun, Processor, ProcessorCode, ProcessorStart, StateChange, TimeMode,
     Variables,
 };
-pub use onefold_operators::{LateReceiver, LateSender, late_rows};
+pub use onefold_operators::{SideReceiver, SideSender, side_rows};
 pub(crate) use random::{RandomFunction, RandomKind};
 pub use table::{
     HIDDEN, StreamTable, hidden, is_streaming, visible_schema, without_hidden as shown,
@@ -109,7 +111,9 @@ pub struct BatchContext {
     /// The state that the batch works on; a query without operators with state needs none.
     pub state: Option<Arc<dyn BatchState>>,
     /// Where rows go that operators drop as late; `None` forgets them.
-    pub late_rows: Option<LateSender>,
+    pub late_rows: Option<SideSender>,
+    /// Where records go that cannot be processed; they need it if the plan was made for them.
+    pub dead_letters: Option<SideSender>,
 }
 
 /// An operator with state in the plan of a batch.
@@ -149,7 +153,18 @@ pub struct StreamingPlan {
     mode: OutputMode,
     plan: LogicalPlan,
     stateful: stateful::Stateful,
+    letters: Option<dead_letters::LetterColumns>,
     prepared: OnceLock<Prepared>,
+}
+
+/// Rows that are wanted beside the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SideRows {
+    /// Those that operators drop as late: they are whole, though an operator may need only some of
+    /// their columns.
+    pub late: bool,
+    /// Records of which a row cannot be computed: they leave, and the query goes on.
+    pub dead_letters: bool,
 }
 
 /// What the first batch made and later ones reuse.
@@ -157,8 +172,14 @@ pub struct StreamingPlan {
 struct Prepared {
     state: SessionState,
     optimised: LogicalPlan,
-    /// What late rows look like.
+    leaving: Leaving,
+}
+
+/// What rows look like that leave beside the result.
+#[derive(Debug, Clone)]
+struct Leaving {
     late: Option<late::LateColumns>,
+    letters: Option<dead_letters::LetterColumns>,
 }
 
 impl StreamingPlan {
@@ -168,19 +189,14 @@ impl StreamingPlan {
     /// Invalid: the plan has no stream, has an operation that a stream cannot have, or does not
     /// go with the output mode.
     pub fn new(plan: LogicalPlan, mode: OutputMode) -> Result<Self> {
-        StreamingPlan::build(plan, mode, false)
+        StreamingPlan::with_side_rows(plan, mode, SideRows::default())
     }
 
-    /// As [`StreamingPlan::new`], of a query whose late rows go to a sink: they are whole, though
-    /// an operator may need only some of their columns.
+    /// As [`StreamingPlan::new`], of a query of which rows leave beside the result.
     ///
     /// # Errors
     /// As [`StreamingPlan::new`].
-    pub fn with_late_rows(plan: LogicalPlan, mode: OutputMode) -> Result<Self> {
-        StreamingPlan::build(plan, mode, true)
-    }
-
-    fn build(plan: LogicalPlan, mode: OutputMode, whole_rows: bool) -> Result<Self> {
+    pub fn with_side_rows(plan: LogicalPlan, mode: OutputMode, wanted: SideRows) -> Result<Self> {
         let plan = table::without_hidden(plan)?;
         let schema = plain_schema(plan.schema().as_arrow());
         let plan = windows::expand(plan).data().map_err(failure::planning)?;
@@ -189,12 +205,17 @@ impl StreamingPlan {
         check::check(&plan, mode)?;
         let sources = table::sources(&plan)?;
         let plan = fixed::fix(plan)?;
+        let (plan, letters) = match wanted.dead_letters {
+            true => dead_letters::guard(plan).map_err(failure::planning)?,
+            false => (plan, None),
+        };
         let (plan, stateful) = if stateful::concerned(&plan)? {
-            stateful::lower(plan, mode, &sources, whole_rows)?
+            stateful::lower(plan, mode, &sources, wanted.late)?
         } else {
             (plan, stateful::Stateful::default())
         };
-        Ok(StreamingPlan { sources, schema, mode, plan, stateful, prepared: OnceLock::new() })
+        let prepared = OnceLock::new();
+        Ok(StreamingPlan { sources, schema, mode, plan, stateful, letters, prepared })
     }
 
     /// The watermarks, in plan order.
@@ -239,7 +260,14 @@ impl StreamingPlan {
     /// # Errors
     /// Invalid: the plan cannot be made.
     pub fn late_schema(&self, session: &SessionState) -> Result<Option<SchemaRef>> {
-        Ok(self.prepared(session)?.late.as_ref().map(late::LateColumns::schema))
+        Ok(self.prepared(session)?.leaving.late.as_ref().map(late::LateColumns::schema))
+    }
+
+    /// The columns of records that cannot be processed: those of their source, and `_error`; `None`
+    /// if they are not wanted or no step fails for single records.
+    #[must_use]
+    pub fn dead_letter_schema(&self) -> Option<SchemaRef> {
+        self.letters.as_ref().map(dead_letters::LetterColumns::schema)
     }
 
     /// Whether a batch without new data has something to do: an operator waits for the watermark,
@@ -324,7 +352,8 @@ impl StreamingPlan {
         let optimised = state.optimize(&self.plan).map_err(failure::planning)?;
         let optimised = joins::static_side_first(optimised).map_err(failure::planning)?;
         let late = late::LateColumns::of(&optimised, self.mode).map_err(failure::planning)?;
-        Ok(Prepared { state, optimised, late })
+        let leaving = Leaving { late, letters: self.letters.clone() };
+        Ok(Prepared { state, optimised, leaving })
     }
 }
 

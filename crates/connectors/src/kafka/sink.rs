@@ -16,6 +16,7 @@ mod cluster;
 mod columns;
 mod content;
 mod exactly_once;
+mod letters;
 mod mark;
 mod marks;
 mod producer;
@@ -39,8 +40,17 @@ use std::time::Duration;
 /// librdkafka's back-off where the user says nothing.
 const RETRY_BACKOFF_MS: u64 = 100;
 
+/// The option of the topic of dead letters.
+const LETTERS: &str = "onefold.deadLetters.topic";
+
 static OWN: &[OptionSpec] = &[
     OptionSpec::new("topic", OptionKind::Text, "the topic of all rows; wins over column `topic`"),
+    OptionSpec::new(
+        LETTERS,
+        OptionKind::Text,
+        "a topic for records that cannot be processed, in the same transaction: the query goes on \
+         without them",
+    ),
     OptionSpec::new(
         "includeHeaders",
         OptionKind::Bool,
@@ -84,18 +94,22 @@ fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
     }
     let exactly_once =
         options.choice("onefold.kafka.guarantee").as_deref() != Some("at-least-once");
-    let topic = options.text("topic").map(str::trim).filter(|it| !it.is_empty());
+    let named = |name: &str| options.text(name).map(str::trim).filter(|it| !it.is_empty());
+    let (topic, letters) = (named("topic"), named(LETTERS));
     if exactly_once {
         fits_transactions(&options)?;
-        if topic.is_some() && topic == options.text("onefold.kafka.progressTopic") {
-            return Err(Error::invalid(
-                "option `topic` names the topic of marks (onefold.kafka.progressTopic); rows need \
-                 another one",
-            ));
+        let marks = options.text("onefold.kafka.progressTopic");
+        for (name, topic) in [("topic", topic), (LETTERS, letters)] {
+            if topic.is_some() && topic == marks {
+                return Err(Error::invalid(format!(
+                    "option `{name}` names the topic of marks (onefold.kafka.progressTopic); rows \
+                     need another one"
+                )));
+            }
         }
     }
-    let topic = topic.map(str::to_owned);
-    Ok(Arc::new(Definition { options: Arc::new(options), topic, exactly_once }))
+    let (topic, letters) = (topic.map(str::to_owned), letters.map(str::to_owned));
+    Ok(Arc::new(Definition { options: Arc::new(options), topic, letters, exactly_once }))
 }
 
 /// Settings that take back what a transaction promises.
@@ -117,6 +131,8 @@ fn fits_transactions(options: &Options) -> Result<()> {
 struct Definition {
     options: Arc<Options>,
     topic: Option<String>,
+    /// The topic of dead letters.
+    letters: Option<String>,
     exactly_once: bool,
 }
 
@@ -130,7 +146,7 @@ impl Definition {
         Plan {
             transactional: self.exactly_once,
             progress: marks.then(|| text("onefold.kafka.progressTopic")),
-            topic: self.topic.clone(),
+            topics: self.topic.iter().chain(&self.letters).cloned().collect(),
             transactional_id: format!("{prefix}{}", context.query),
             looks,
         }
@@ -163,11 +179,15 @@ impl SinkDefinition for Definition {
         }
     }
 
+    fn takes_dead_letters(&self) -> bool {
+        self.letters.is_some()
+    }
+
     async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
         let looks = context.conf.get("onefold.readOnly").is_some_and(|value| value == "true");
         if context.follows && self.exactly_once {
             return Err(Error::invalid(
-                "a Kafka transaction cannot wait for another sink's decision: write late rows to \
+                "a Kafka transaction cannot wait for another sink's decision: write these rows to \
                  files, or set onefold.kafka.guarantee=at-least-once on this sink",
             ));
         }
@@ -181,9 +201,11 @@ impl SinkDefinition for Definition {
             Arc::new(Brokers::open(Arc::clone(&self.options), plan).await?);
         if !self.exactly_once {
             let producer = brokers.producer().await?;
-            return Ok(Arc::new(AtLeastOnce { producer, columns }));
+            let letters = self.letters.clone();
+            return Ok(Arc::new(AtLeastOnce { producer, columns, letters }));
         }
         let opener = Opener {
+            letters: self.letters.clone(),
             query: context.query,
             generation: context.generation,
             last_commit: context.last_commit,

@@ -1,19 +1,22 @@
 //! The acts of one intended batch, steps S3 to S9, in the order of the protocol.
 
 use super::Runner;
+use super::beside::WaysOut;
+use super::definition::Beside;
 use super::halt::{Halt, unless_stopped};
 use super::operators::{event_time, sightings, state_operators, watermarks};
 use super::phases::{Phase, Phases};
 use super::report::{Report, counts_rows, progress};
 use super::sinks::{Outcome, Publication};
-use super::stage::{AllRead, stage_all, stage_late};
+use super::stage::{AllRead, stage_all};
 use super::term::{Term, needs_prepared};
 use super::watermark;
 use crate::checkpoint::{self, Purge};
+use crate::progress::offset_json;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{Attempt, Fence, Source, StagedOutput};
 use onefold_operators::EventTimeStats;
-use onefold_plan::stream::{BatchContext, BatchPlan, LateReceiver, OperatorInBatch, late_rows};
+use onefold_plan::stream::{BatchContext, BatchPlan, OperatorInBatch};
 use onefold_protocol::record::{Commit, Prepared, SinkOutput};
 use onefold_protocol::recovery::{Next, Unpublished};
 use onefold_protocol::retention::keep_from;
@@ -55,6 +58,18 @@ struct Did {
     operators: Vec<OperatorInBatch>,
     /// How long it took to make the state durable.
     state_ms: i64,
+    /// What the main sink got of dead letters.
+    letters_in_main: Option<Totals>,
+}
+
+/// What was staged of a batch.
+struct Staged {
+    /// By sink.
+    outputs: Vec<Vec<StagedOutput>>,
+    /// What the main sink's hold of dead letters.
+    letters_in_main: Option<Totals>,
+    /// Where the state is, and how many milliseconds it took to get there.
+    state: Option<(StateRef, i64)>,
 }
 
 impl Runner {
@@ -137,15 +152,15 @@ impl Runner {
             None => None,
         };
         let definition = &self.around.definition;
-        let late = definition.late_schema.as_ref().map(|_| late_rows());
-        let (late_to, late) = late.unzip();
+        let (out, ways) = WaysOut::of(definition);
         let context = BatchContext {
             query: self.around.query.id,
             batch: work.batch,
             timestamp_ms: work.timestamp_ms,
             watermark: term.batch_watermark(),
             state: state.clone().map(|state| state as Arc<dyn BatchState>),
-            late_rows: late_to,
+            late_rows: out.late_rows,
+            dead_letters: out.dead_letters,
         };
         let planned = definition.plan.instantiate(&self.around.state, &reads, &context).await?;
         work.phases.lap(Phase::QueryPlanning);
@@ -153,7 +168,8 @@ impl Runner {
         work.phases.shift(Phase::QueryPlanning, Phase::GetBatch, reading);
         self.around.query.set_physical_plan(Arc::clone(&planned.plan));
         let state_of_batch = state.as_deref();
-        let (outputs, state_ref) = self.stage(term, work, (&planned, late), state_of_batch).await?;
+        let staged = self.stage(term, work, (&planned, ways), state_of_batch).await?;
+        let Staged { outputs, letters_in_main, state: state_ref } = staged;
         let state_ms = state_ref.as_ref().map_or(0, |(_, ms)| *ms);
         let state_ref = state_ref.map(|(reference, _)| reference);
         crash_point(CrashPoint::StageDone);
@@ -166,21 +182,22 @@ impl Runner {
                 event_times: planned.event_times,
                 operators: planned.operators,
                 state_ms,
+                letters_in_main,
             },
             after: term.watermarks.after(work.timestamp_ms, &sightings),
             state: state.zip(state_ref),
         })
     }
 
-    /// S4 and S5: the output is staged, late rows beside it, and once all rows are read the state is
-    /// made durable. Gives the outputs by sink, and where the state is with the milliseconds that it took.
+    /// S4 and S5: the output is staged, and what leaves beside it; once all rows are read the state is
+    /// made durable.
     async fn stage(
         &self,
         term: &Term,
         work: &Work,
-        (planned, late): (&BatchPlan, Option<LateReceiver>),
+        (planned, ways): (&BatchPlan, WaysOut),
         state: Option<&StateBatch>,
-    ) -> Result<(Vec<Vec<StagedOutput>>, Option<(StateRef, i64)>)> {
+    ) -> Result<Staged> {
         let attempt = self.attempt(term, work.batch);
         let task_context = self.around.state.task_ctx();
         let partitions = planned.plan.output_partitioning().partition_count();
@@ -192,11 +209,7 @@ impl Runner {
         let all = AllRead::new(partitions);
         let main = term.sinks.at(0)?;
         let staged = stage_all(main, &attempt, &planned.plan, &task_context, at_once, &all);
-        let late = async {
-            let schema = self.around.definition.late_schema.clone();
-            let (Some(rows), Some(schema)) = (late, schema) else { return Ok(None) };
-            stage_late(term.sinks.at(1)?, &attempt, schema, rows, &all).await.map(Some)
-        };
+        let beside = ways.stage(&self.around.definition, &term.sinks, &attempt, &all);
         let prepared = async {
             let (Some(open), Some(state)) = (&term.state, state) else { return Ok(None) };
             all.wait().await;
@@ -208,8 +221,12 @@ impl Runner {
             Ok(Some((reference, took_ms)))
         };
         // First those that would make the others fail too, so that their errors are told.
-        let (late, staged, prepared) = futures::future::try_join3(late, staged, prepared).await?;
-        Ok((std::iter::once(staged).chain(late).collect(), prepared))
+        let (beside, mut main, state) =
+            futures::future::try_join3(beside, staged, prepared).await?;
+        let letters_in_main = beside.in_main.as_ref().map(|it| it.totals);
+        main.extend(beside.in_main);
+        let outputs = std::iter::once(main).chain(beside.further).collect();
+        Ok(Staged { outputs, letters_in_main, state })
     }
 
     fn attempt(&self, term: &Term, batch: BatchId) -> Attempt {
@@ -240,6 +257,7 @@ impl Runner {
             checkpoint::create_prepared(term.store.as_ref(), &prepared).await?;
             crash_point(CrashPoint::PreparedCreated);
         }
+        term.sinks.at(0)?.ends_at(&attempt, &ends_of(term, &work.ranges));
         let fence = Arc::clone(&term.driver.fence);
         let outcome = match term.sinks.publish(&attempt, outputs, fence.as_ref()).await {
             Ok(outcome) => outcome,
@@ -289,8 +307,10 @@ impl Runner {
         crash_point(CrashPoint::CommitBefore);
         checkpoint::create_commit(term.store.as_ref(), work.batch, &commit).await?;
         crash_point(CrashPoint::CommitCreated);
-        let further: Vec<(String, Totals)> =
-            commit.sinks.iter().map(|(name, totals)| (name.clone(), *totals)).collect();
+        let in_main =
+            did.letters_in_main.map(|totals| (Beside::DeadLetters.name().to_owned(), totals));
+        let further = commit.sinks.iter().map(|(name, totals)| (name.clone(), *totals));
+        let further: Vec<(String, Totals)> = further.chain(in_main).collect();
         term.facts.last_commit = Some(commit);
         term.facts.commit_ids = vec![work.batch];
         term.facts.mark = publication.decided(&term.sinks).or(Some(publication.main));
@@ -416,6 +436,14 @@ fn state_json(state: Option<&(Arc<StateBatch>, StateRef)>) -> Result<serde_json:
 }
 
 /// The commit of a batch that staged so much for each sink, by its place.
+/// Where a batch ends in each source, by the source's key.
+fn ends_of(term: &Term, ranges: &[OffsetRange]) -> Value {
+    let ends = term.sources.iter().zip(ranges);
+    let ends =
+        ends.filter_map(|(it, range)| Some((it.id.clone(), offset_json(range.end.as_ref()?))));
+    Value::Object(ends.collect())
+}
+
 fn commit_record(term: &Term, totals: &[Totals], after: &Watermarks) -> Commit {
     let further = term.sinks.further().zip(totals.iter().skip(1));
     let version = term.facts.last_commit.as_ref().map_or(1, |last| last.version);

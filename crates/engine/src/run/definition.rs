@@ -29,8 +29,8 @@ pub(crate) struct QueryDefinition {
     pub(crate) sink_record: SinkRecord,
     /// Sinks beside the main one.
     pub(crate) further_sinks: Vec<FurtherSink>,
-    /// The columns of late rows, where they are wanted.
-    pub(crate) late_schema: Option<SchemaRef>,
+    /// The columns of dead letters, where the main sink takes them.
+    pub(crate) letters_in_main: Option<SchemaRef>,
     pub(crate) output_mode: OutputMode,
     pub(crate) trigger: Trigger,
     pub(crate) conf: Conf,
@@ -45,16 +45,39 @@ pub(crate) struct CheckpointPlace {
     pub(crate) temporary: Option<PathBuf>,
 }
 
-/// The name of the sink that late rows go to.
-pub(crate) const LATE_ROWS: &str = "late rows";
+/// Rows that leave a query beside its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Those that operators drop as late.
+    LateRows,
+    /// Records that cannot be processed.
+    DeadLetters,
+}
+
+impl Beside {
+    /// The name of the sink that they go to, which lasts: records of the checkpoint know it by that.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Beside::LateRows => "late rows",
+            Beside::DeadLetters => "dead letters",
+        }
+    }
+}
 
 /// A sink beside the main one, which gets other rows of the same batches.
 #[derive(Debug, Clone)]
 pub(crate) struct FurtherSink {
-    /// Its name, which lasts: records of the checkpoint know it by that.
-    pub(crate) name: String,
+    pub(crate) rows: Beside,
+    /// Their columns.
+    pub(crate) schema: SchemaRef,
     pub(crate) sink: Arc<dyn SinkDefinition>,
     pub(crate) record: SinkRecord,
+}
+
+impl FurtherSink {
+    pub(crate) fn name(&self) -> &'static str {
+        self.rows.name()
+    }
 }
 
 /// The sink as tools find it in the checkpoint. No secret is in it.
@@ -93,25 +116,8 @@ impl QueryDefinition {
                 "outputMode": self.output_mode,
                 "options": options,
             },
-            "furtherSinks": self.further_sinks.iter().map(|it| self.further(it)).collect::<Vec<_>>(),
+            "furtherSinks": self.further_sinks.iter().map(further_record).collect::<Vec<_>>(),
             "trigger": self.trigger.to_string(),
-        })
-    }
-
-    /// A further sink as tools find it.
-    fn further(&self, further: &FurtherSink) -> Value {
-        let record = &further.record;
-        let options: serde_json::Map<String, Value> =
-            record.options.iter().map(|(name, it)| (name.clone(), it.as_str().into())).collect();
-        let schema = self.late_schema.as_ref().map(|it| onefold_plan::schema::schema_ddl(it));
-        json!({
-            "name": further.name,
-            "description": further.sink.description(),
-            "format": record.format,
-            "path": record.path,
-            "partitionBy": record.partition_by,
-            "options": options,
-            "schema": schema,
         })
     }
 
@@ -154,6 +160,22 @@ impl QueryDefinition {
     }
 }
 
+/// A further sink as tools find it.
+fn further_record(further: &FurtherSink) -> Value {
+    let record = &further.record;
+    let options: serde_json::Map<String, Value> =
+        record.options.iter().map(|(name, it)| (name.clone(), it.as_str().into())).collect();
+    json!({
+        "name": further.name(),
+        "description": further.sink.description(),
+        "format": record.format,
+        "path": record.path,
+        "partitionBy": record.partition_by,
+        "options": options,
+        "schema": onefold_plan::schema::schema_ddl(&further.schema),
+    })
+}
+
 pub(crate) fn guarantee(
     plan: &StreamingPlan,
     (sink, further): (&dyn SinkDefinition, &[FurtherSink]),
@@ -175,7 +197,7 @@ pub(crate) fn guarantee(
         description: sink.description(),
         delivery: sink.delivery(),
     };
-    let further = further.iter().map(|it| of(Some(&it.name), it.sink.as_ref())).collect();
+    let further = further.iter().map(|it| of(Some(it.name()), it.sink.as_ref())).collect();
     GuaranteeReport::new(sources, logs, of(None, sink), further)
 }
 

@@ -90,16 +90,17 @@ pub(crate) fn progress(
             num_output_rows: written.filter(|_| counts_rows).unwrap_or(-1),
             metrics: sink_metrics(&report.published),
         },
-        further_sinks: further_sinks(term, report.further),
+        further_sinks: further_sinks(term, report.further, sink_description),
         observed_metrics: report.observed,
         watermarks: report.watermarks,
     }
 }
 
-fn further_sinks(term: &Term, got: Vec<(String, Totals)>) -> Vec<FurtherSinkProgress> {
+fn further_sinks(term: &Term, got: Vec<(String, Totals)>, main: &str) -> Vec<FurtherSinkProgress> {
     let progress = |(name, totals): (String, Totals)| {
         let known = term.sinks.further().find(|(known, _)| *known == name);
-        let description = known.map(|(_, description)| description.to_owned()).unwrap_or_default();
+        // What is not in a sink of its own is in the main one.
+        let description = known.map_or(main, |(_, description)| description).to_owned();
         FurtherSinkProgress { name, description, rows: totals.rows, hash: totals.hash.to_string() }
     };
     got.into_iter().map(progress).collect()

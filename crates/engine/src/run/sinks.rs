@@ -75,7 +75,6 @@ impl Sinks {
     pub(crate) async fn open(
         definition: &QueryDefinition,
         context: SinkContext,
-        late: Option<arrow::datatypes::SchemaRef>,
         facts: &Facts,
     ) -> Result<Sinks> {
         let further = definition.further_sinks.iter();
@@ -90,18 +89,21 @@ impl Sinks {
             sink: definition.sink.open(context.clone()).await?,
         }];
         for (place, further) in further.enumerate() {
-            let schema = late.clone().ok_or_else(no_late_rows)?;
-            let took_part = took_part(facts.last_commit.as_ref(), &further.name);
+            let took_part = took_part(facts.last_commit.as_ref(), further.name());
             let context = SinkContext {
-                schema,
+                schema: Arc::clone(&further.schema),
                 last_commit: context.last_commit.filter(|_| took_part),
                 follows: roles.followers.contains(&(place + 1)),
                 ..context.clone()
             };
             all.push(OpenSink {
-                name: Some(further.name.clone()),
+                name: Some(further.name().to_owned()),
                 description: further.sink.description(),
-                sink: further.sink.open(context).await.map_err(|error| of(&further.name, error))?,
+                sink: further
+                    .sink
+                    .open(context)
+                    .await
+                    .map_err(|error| of(further.name(), error))?,
             });
         }
         Ok(Sinks { all, roles })
@@ -303,12 +305,4 @@ fn ours(attempt: &Attempt, published: &Published) -> bool {
 
 fn of(name: &str, error: Error) -> Error {
     Error::new(error.kind(), format!("the query's sink of {name} failed")).because(error)
-}
-
-/// The error of a query that has no late rows to give to a sink.
-pub(crate) fn no_late_rows() -> Error {
-    Error::invalid(
-        "no operator of this query drops late rows, so that onefold.lateRows would stay empty: give \
-         a stateful operator an event time with a watermark, or take the options out",
-    )
 }

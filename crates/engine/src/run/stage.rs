@@ -10,8 +10,8 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt, stream};
-use onefold_connector::{Attempt, Sink, StagedOutput};
-use onefold_plan::stream::LateReceiver;
+use onefold_connector::{Attempt, RowStream, Sink, StagedOutput};
+use onefold_plan::stream::SideReceiver;
 use onefold_types::{Error, Result};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,12 +23,18 @@ use tokio::task::{JoinError, JoinSet};
 /// state, while the sink may still be making the rows durable.
 #[derive(Debug, Clone)]
 pub(crate) struct AllRead {
+    partitions: usize,
     left: Arc<watch::Sender<usize>>,
 }
 
 impl AllRead {
     pub(crate) fn new(partitions: usize) -> Self {
-        AllRead { left: Arc::new(watch::Sender::new(partitions)) }
+        AllRead { partitions, left: Arc::new(watch::Sender::new(partitions)) }
+    }
+
+    /// How many there are.
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions
     }
 
     /// Waits until every partition is read to its end.
@@ -103,14 +109,8 @@ pub(crate) async fn stage_all(
     Ok(outputs)
 }
 
-/// Stages rows that operators drop as late, while the batch's plan runs and until it is read.
-pub(crate) async fn stage_late(
-    sink: &Arc<dyn Sink>,
-    attempt: &Attempt,
-    schema: SchemaRef,
-    rows: LateReceiver,
-    all: &AllRead,
-) -> Result<Vec<StagedOutput>> {
+/// Rows that leave the plan beside its result, until the result is read.
+pub(crate) fn leaving(schema: SchemaRef, rows: SideReceiver, all: &AllRead) -> RowStream {
     // The plan, which can send, outlives the batch; so the end is told by what was read.
     let rows = stream::unfold((rows, all.clone(), false), |(mut rows, all, mut over)| async move {
         if !over {
@@ -123,8 +123,7 @@ pub(crate) async fn stage_late(
         }
         rows.recv().await.map(|batch| (Ok(batch), (rows, all, over)))
     });
-    let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
-    Ok(vec![sink.stage(attempt, 0, rows).await?])
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
 fn panicked(attempt: &Attempt, error: JoinError) -> Error {

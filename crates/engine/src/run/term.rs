@@ -255,8 +255,7 @@ async fn open_sinks(around: &Surroundings, generation: Generation, found: &Found
         clock: clock(&around.timer),
         conf: around.definition.conf.values().clone(),
     };
-    let late = around.definition.late_schema.clone();
-    Sinks::open(&around.definition, context, late, &found.facts).await
+    Sinks::open(&around.definition, context, &found.facts).await
 }
 
 /// A timer as a clock.

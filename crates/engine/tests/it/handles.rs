@@ -1,6 +1,8 @@
 //! What a program sees of its queries: status, ends, listeners, and one query on one checkpoint.
 
 use crate::world::{Host, World};
+use arrow::array::AsArray;
+use arrow::datatypes::Int32Type;
 use onefold_engine::{
     QueryStarted, QueryTerminated, StreamingQueryListener, StreamingQueryProgress,
     StreamingQueryStatus, Trigger,
@@ -225,4 +227,18 @@ fn a_restart_in_another_session_stops_the_older_run_first() {
     second.process_all_available().unwrap();
     assert_eq!(again.seen(), [vec![0, 1], vec![2]]);
     second.stop().unwrap();
+}
+
+#[test]
+fn rows_of_one_partition_stay_in_their_order_however_many_there_are() {
+    let host = Host::new(true);
+    let session = host.session();
+    let rows = session
+        .sql("SELECT n * 2 AS n FROM (SELECT explode(sequence(1, 200000)) AS n) WHERE n % 3 = 0");
+    let rows = rows.unwrap().collect().unwrap();
+    let all = rows
+        .iter()
+        .flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values().iter().copied());
+    let wanted = (1..=200_000).filter(|n| n % 3 == 0).map(|n| n * 2);
+    assert!(all.eq(wanted));
 }

@@ -1,8 +1,9 @@
 //! Rows that are dropped as late go to a second sink, each once, in the batch that drops them.
 
+use crate::two_sinks::{self, batches, rows};
 use crate::world::{Fault, Host, Shelves, World};
-use onefold_engine::{DataFrame, Explanation, OutputMode, Trigger};
-use onefold_types::{BatchId, Mark, Result};
+use onefold_engine::{DataFrame, DataStreamWriter, Explanation, OutputMode, Trigger};
+use onefold_types::{BatchId, Result};
 use std::sync::Arc;
 
 /// Numbers that come in disorder: their time is so many seconds.
@@ -37,23 +38,7 @@ fn world_of(host: &Host, numbers: &[i64], per_batch: usize) -> World {
 }
 
 fn run(world: &World, frame: &DataFrame, late: &Shelves, attempts: u64) -> Result<()> {
-    world
-        .writer_of(frame, Trigger::AvailableNow)
-        .late_rows(Arc::new(late.clone()))
-        .option("onefold.retry.maxAttempts", attempts.to_string())
-        .start_default()?
-        .await_termination(None)
-        .map(|ended| assert!(ended))
-}
-
-fn batches(sink: &Shelves) -> Vec<(Mark, Vec<i64>)> {
-    sink.shelf.lock().unwrap().batches.clone()
-}
-
-fn rows(sink: &Shelves) -> Vec<i64> {
-    let mut rows: Vec<i64> = batches(sink).into_iter().flat_map(|(_, rows)| rows).collect();
-    rows.sort_unstable();
-    rows
+    two_sinks::run(world, frame, (DataStreamWriter::late_rows, late), attempts)
 }
 
 #[test]
@@ -90,11 +75,6 @@ fn walk(provider: &str) {
     set("spark.sql.streaming.stateStore.providerClass", provider);
     set("spark.sql.streaming.stateStore.minDeltasForSnapshot", "2");
     set("onefold.state.localDir", local.path().to_str().unwrap());
-    let clean = world_of(&host, &NUMBERS, 6);
-    let clean_late = clean.second_sink();
-    run(&clean, &counts(&clean), &clean_late, 1).unwrap();
-    let wanted = [&clean.sink, &clean_late].map(rows_by_batch);
-    assert!(wanted[1].iter().flatten().count() >= 4, "{wanted:?}");
     let faults: &[(Fault, usize)] = match provider {
         "memory" => &[
             (Fault::DieBefore, 2),
@@ -105,38 +85,10 @@ fn walk(provider: &str) {
         ],
         _ => &[(Fault::DieAfter, 3)],
     };
-    let mut cases = 0;
-    for (fault, step) in faults {
-        for call in (0..).step_by(*step) {
-            let world = world_of(&host, &NUMBERS, 6);
-            let metadata = clean.store.files.lock().unwrap()["metadata"].clone();
-            world.store.files.lock().unwrap().insert("metadata".to_owned(), metadata);
-            let late = world.second_sink();
-            world.faults.arm(call, *fault);
-            let attempts = if fault.dies() { 1 } else { 3 };
-            let outcome = run(&world, &counts(&world), &late, attempts);
-            let met = world.faults.met();
-            world.faults.disarm();
-            assert!(met || outcome.is_ok(), "without a fault the query ends well: {outcome:?}");
-            let text = format!("{fault:?} at call {call} with {provider}");
-            let outcome = run(&world, &counts(&world), &late, 1);
-            outcome.unwrap_or_else(|error| panic!("{text}: {}", error.chain()));
-            assert_eq!([&world.sink, &late].map(rows_by_batch), wanted, "{text}");
-            let marks = |sink: &Shelves| -> Vec<Mark> {
-                batches(sink).into_iter().map(|(mark, _)| mark).collect()
-            };
-            assert_eq!(marks(&world.sink), marks(&late), "{text}");
-            if !met {
-                break;
-            }
-            cases += 1;
-        }
-    }
+    let fresh = || world_of(&host, &NUMBERS, 6);
+    let (wanted, cases) = two_sinks::walk(&fresh, counts, DataStreamWriter::late_rows, faults);
+    assert!(wanted[1].iter().flatten().count() >= 4, "{wanted:?}");
     assert!(cases >= if provider == "memory" { 100 } else { 10 }, "{cases} cases");
-}
-
-fn rows_by_batch(sink: &Shelves) -> Vec<Vec<i64>> {
-    batches(sink).into_iter().map(|(_, rows)| rows).collect()
 }
 
 #[test]

@@ -10,6 +10,7 @@
 )]
 
 mod crashes;
+mod dead_letters;
 mod handles;
 mod known_faults;
 mod late_rows;
@@ -22,4 +23,5 @@ mod state_table;
 mod state_ttl;
 mod state_walk;
 mod stateful;
+mod two_sinks;
 mod world;

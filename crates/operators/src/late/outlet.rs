@@ -2,7 +2,7 @@
 
 use crate::context::OperatorContext;
 use crate::event_time::late_in;
-use crate::failure;
+use crate::side::{self, SideSender};
 use crate::unary::{Unary, UnaryExec};
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
@@ -14,22 +14,6 @@ use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::StreamExt;
 use std::fmt::Debug;
 use std::sync::Arc;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-
-/// Batches of late rows that may wait for their reader.
-const WAITING: usize = 4;
-
-/// Takes late rows of all operators of a batch.
-pub type LateSender = Sender<RecordBatch>;
-
-/// Gives late rows of all operators of a batch.
-pub type LateReceiver = Receiver<RecordBatch>;
-
-/// The way of late rows out of a batch's plan. Few wait on it: who sends waits for who reads.
-#[must_use]
-pub fn late_rows() -> (LateSender, LateReceiver) {
-    channel(WAITING)
-}
 
 /// Gives late rows of one operator the columns that are common to all.
 pub trait LateShape: Debug + Send + Sync {
@@ -46,15 +30,13 @@ pub struct LateOutlet {
     /// What they look like.
     pub shape: Arc<dyn LateShape>,
     /// Where they go.
-    pub to: LateSender,
+    pub to: SideSender,
 }
 
 impl LateOutlet {
     /// Sends rows of an input on; waits while too many wait.
     pub(crate) async fn send(&self, input: usize, rows: &RecordBatch) -> Result<()> {
-        let shaped = self.shape.shape(input, rows)?;
-        let gone = |_| failure::internal("nobody takes late rows any more");
-        self.to.send(shaped).await.map_err(gone)
+        side::send(&self.to, self.shape.shape(input, rows)?).await
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn instantiate(
     };
     let own = (watermarks(context.watermark.late_ms), watermarks(context.watermark.evict_ms));
     let nodes = BatchPlanner::new(
-        (context, prepared.late.clone()),
+        (context, prepared.leaving.clone()),
         (plan.mode, &known.ttl()),
         own,
         known.watermarks.len(),
@@ -112,6 +112,7 @@ pub(super) fn filled(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         watermark: BatchWatermark::default(),
         state: None,
         late_rows: None,
+        dead_letters: None,
     };
     plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| fixed::fill(expr, &context))

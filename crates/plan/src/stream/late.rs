@@ -6,11 +6,10 @@
 use super::nodes::{
     Deduplicate, StatefulAggregate, StreamJoin, UserState, as_node, event_time_column,
 };
+use super::side::SideColumns;
 use super::table::hidden;
-use crate::functions::json::json_of;
-use arrow::array::{ArrayRef, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, Fields, SchemaRef, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
@@ -18,15 +17,12 @@ use datafusion::logical_expr::LogicalPlan;
 use onefold_connector::OutputMode;
 use onefold_operators::LateShape;
 use onefold_state::OperatorId;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The column that names the operator.
 const OPERATOR: &str = "_operator";
 /// The column with the watermark that the row did not pass.
 const WATERMARK: &str = "_watermark";
-/// The column of rows as JSON.
-const ROW: &str = "row";
 
 /// The zone of timestamps.
 const ZONE: &str = "UTC";
@@ -34,8 +30,7 @@ const ZONE: &str = "UTC";
 /// What late rows of a query look like.
 #[derive(Debug, Clone)]
 pub(super) struct LateColumns {
-    schema: SchemaRef,
-    json: bool,
+    columns: SideColumns,
     drops: Vec<Drops>,
 }
 
@@ -57,20 +52,15 @@ impl LateColumns {
             drops_of(node, mode, &mut drops);
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let Some(first) = drops.first() else { return Ok(None) };
-        let same = drops.iter().all(|it| it.fields == first.fields) && fit(&first.fields);
-        let rows: Vec<Arc<Field>> = match same {
-            true => first.fields.iter().cloned().collect(),
-            false => vec![Arc::new(Field::new(ROW, DataType::Utf8, false))],
-        };
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into()));
-        let own = [Field::new(OPERATOR, DataType::Utf8, false), Field::new(WATERMARK, time, false)];
-        let fields: Vec<Arc<Field>> = rows.into_iter().chain(own.map(Arc::new)).collect();
-        Ok(Some(LateColumns { schema: Arc::new(Schema::new(fields)), json: !same, drops }))
+        let why =
+            vec![Field::new(OPERATOR, DataType::Utf8, false), Field::new(WATERMARK, time, false)];
+        let columns = SideColumns::of(drops.iter().map(|it| &it.fields), why);
+        Ok(columns.map(|columns| LateColumns { columns, drops }))
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        self.columns.schema()
     }
 
     /// How one operator's late rows become such rows.
@@ -82,19 +72,12 @@ impl LateColumns {
     ) -> Arc<dyn LateShape> {
         let own = self.drops.iter().filter(|it| it.operator == operator).cloned();
         Arc::new(Shape {
-            schema: Arc::clone(&self.schema),
-            json: self.json,
+            columns: self.columns.clone(),
             drops: own.collect(),
             label: label.to_owned(),
             watermark_us: watermark_ms.saturating_mul(1_000),
         })
     }
-}
-
-/// Whether the names of columns differ, and none is one of ours.
-fn fit(fields: &Fields) -> bool {
-    let mut names = HashSet::from([OPERATOR.to_owned(), WATERMARK.to_owned()]);
-    fields.iter().all(|field| names.insert(field.name().to_lowercase()))
 }
 
 fn drops_of(node: &LogicalPlan, mode: OutputMode, drops: &mut Vec<Drops>) {
@@ -142,8 +125,7 @@ fn shown(schema: &DFSchema, window: &str) -> (Vec<usize>, Fields) {
 
 #[derive(Debug)]
 struct Shape {
-    schema: SchemaRef,
-    json: bool,
+    columns: SideColumns,
     drops: Vec<Drops>,
     label: String,
     watermark_us: i64,
@@ -153,24 +135,14 @@ impl LateShape for Shape {
     fn shape(&self, input: usize, rows: &RecordBatch) -> Result<RecordBatch> {
         let lost = || DataFusionError::Internal("late rows of an unknown input".to_owned());
         let drops = self.drops.iter().find(|it| it.input == input).ok_or_else(lost)?;
-        let rows_of = |place: &usize| rows.columns().get(*place).ok_or_else(lost);
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for (place, field) in drops.places.iter().zip(&drops.fields) {
-            let column = rows_of(place)?;
-            columns.push(match column.data_type() == field.data_type() {
-                true => Arc::clone(column),
-                false => cast(column, field.data_type())?,
-            });
-        }
+        let column = |place: &usize| rows.columns().get(*place).cloned().ok_or_else(lost);
+        let columns = drops.places.iter().map(column).collect::<Result<Vec<_>>>()?;
         let count = rows.num_rows();
-        if self.json {
-            let structs =
-                StructArray::try_new_with_length(drops.fields.clone(), columns, None, count)?;
-            columns = vec![json_of(&(Arc::new(structs) as ArrayRef))?];
-        }
-        columns.push(Arc::new(StringArray::from(vec![self.label.as_str(); count])));
         let times = TimestampMicrosecondArray::from(vec![self.watermark_us; count]);
-        columns.push(Arc::new(times.with_timezone(ZONE)));
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+        let why: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec![self.label.as_str(); count])),
+            Arc::new(times.with_timezone(ZONE)),
+        ];
+        self.columns.rows(&drops.fields, columns, why, count)
     }
 }

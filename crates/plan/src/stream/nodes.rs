@@ -1,5 +1,5 @@
-//! Nodes of logical plans that DataFusion does not know: event-time watermarks and operators with
-//! state.
+//! Nodes of logical plans that DataFusion does not know: event-time watermarks, steps that let bad
+//! records leave, and operators with state.
 //!
 //! Watermarks and deduplication stand in a query as these nodes from the start. Aggregations,
 //! joins of streams, DISTINCT and LIMIT become such nodes in [`super::stateful`], before the plan
@@ -9,6 +9,7 @@
 mod aggregate;
 mod deduplicate;
 mod event_time;
+mod guarded;
 mod join;
 mod limit;
 mod user_state;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub(crate) use aggregate::StatefulAggregate;
 pub(crate) use deduplicate::Deduplicate;
 pub(crate) use event_time::EventTimeWatermark;
+pub(crate) use guarded::{Guarded, Step};
 pub(crate) use join::StreamJoin;
 pub(crate) use limit::GlobalLimit;
 pub(crate) use user_state::{InitialRows, UserFunction, UserState};

@@ -1,7 +1,7 @@
 //! The operators of a batch from their nodes.
 
-use super::late::LateColumns;
-use super::nodes::{EventTimeWatermark, as_node_of, place_of};
+use super::Leaving;
+use super::nodes::{EventTimeWatermark, Guarded, as_node_of, place_of};
 use super::ttl::TtlFamilies;
 use super::{BatchContext, OperatorInBatch};
 use crate::failure;
@@ -22,6 +22,7 @@ use onefold_state::OperatorSpec;
 use onefold_types::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
+mod guarded;
 mod operator;
 
 pub(super) use operator::Operator;
@@ -30,8 +31,8 @@ pub(super) use operator::Operator;
 pub(super) struct BatchPlanner {
     context: BatchContext,
     mode: EmitMode,
-    /// What late rows look like.
-    late_columns: Option<LateColumns>,
+    /// What rows look like that leave beside the result.
+    leaving: Leaving,
     ttl: TtlFamilies,
     /// The watermarks of each operator, by number: what is late, what is done with.
     late: Vec<Option<i64>>,
@@ -42,7 +43,7 @@ pub(super) struct BatchPlanner {
 
 impl BatchPlanner {
     pub(super) fn new(
-        (context, late_columns): (&BatchContext, Option<LateColumns>),
+        (context, leaving): (&BatchContext, Leaving),
         (mode, ttl): (OutputMode, &TtlFamilies),
         (late, evict): (Vec<Option<i64>>, Vec<Option<i64>>),
         watermarks: usize,
@@ -50,7 +51,7 @@ impl BatchPlanner {
         BatchPlanner {
             context: context.clone(),
             mode: emit_mode(mode),
-            late_columns,
+            leaving,
             ttl: ttl.clone(),
             late,
             evict,
@@ -95,7 +96,7 @@ impl BatchPlanner {
             }
         };
         let late_ms = watermark(&self.late);
-        let late_rows = self.late_columns.as_ref().zip(self.context.late_rows.clone());
+        let late_rows = self.leaving.late.as_ref().zip(self.context.late_rows.clone());
         let late_rows = late_rows.zip(late_ms).map(|((columns, to), late_ms)| LateOutlet {
             shape: columns.shape(spec.id, &spec.label, late_ms),
             to,
@@ -136,6 +137,11 @@ impl ExtensionPlanner for BatchPlanner {
             return self.watermark(node, physical_inputs).map(Some);
         }
         let props = session.execution_props();
+        if let Some(node) = as_node_of::<Guarded>(node) {
+            let (columns, to) = (self.leaving.letters.as_ref(), self.context.dead_letters.as_ref());
+            return guarded::exec(node, physical_inputs, columns.zip(to), (props, planning))
+                .map(Some);
+        }
         let Some(operator) = Operator::of(node, props, planning)? else { return Ok(None) };
         let context = self.operator_context(operator.spec())?;
         operator.exec(physical_inputs, context).map(Some)

@@ -8,7 +8,7 @@ mod label;
 
 use super::bounds::{JoinBounds, StateBound};
 use super::nodes::{
-    Deduplicate, EventTimeWatermark, GlobalLimit, Identity, StatefulAggregate, StreamJoin,
+    Deduplicate, EventTimeWatermark, GlobalLimit, Guarded, Identity, StatefulAggregate, StreamJoin,
     UserState, as_node,
 };
 use super::propagate::{Flow, Output};
@@ -73,7 +73,7 @@ pub(super) fn concerned(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply(|node| {
         found |= match node {
-            LogicalPlan::Extension(_) => true,
+            LogicalPlan::Extension(_) => as_node::<Guarded>(node).is_none(),
             LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Limit(_) => {
                 table::streaming(node)
             }

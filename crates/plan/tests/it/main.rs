@@ -9,6 +9,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod dead_letters;
 mod expressions;
 mod functions;
 mod hidden;

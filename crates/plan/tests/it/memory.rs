@@ -127,6 +127,7 @@ pub fn batch(number: u64) -> BatchContext {
         watermark: BatchWatermark::default(),
         state: None,
         late_rows: None,
+        dead_letters: None,
     }
 }
 

@@ -85,20 +85,38 @@ impl Queue {
         self.held.len() - self.next
     }
 
+    /// Gets the records that are there, behind those that are held; false when there may be more
+    /// than are held at once.
+    pub(crate) fn gather(&mut self) -> bool {
+        let held = self.fill(Duration::ZERO);
+        if held < TAKEN_MAX {
+            self.take(Duration::ZERO, TAKEN_MAX - held);
+        }
+        self.held.len() - self.next < TAKEN_MAX
+    }
+
     fn take(&mut self, wait: Duration, most: usize) {
         self.held.reserve(most);
         let wait = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: `held` is empty and has room for `most` pointers, of which the call writes as many
+        let before = self.held.len();
+        // SAFETY: behind its end `held` has room for `most` pointers, of which the call writes as many
         // as it returns; -1 is an error, when it writes none.
         unsafe {
             let taken = sys::rd_kafka_consume_batch_queue(
                 self.queue.as_ptr(),
                 wait,
-                self.held.as_mut_ptr(),
+                self.held.as_mut_ptr().add(before),
                 most,
             );
-            self.held.set_len(usize::try_from(taken).unwrap_or(0).min(most));
+            self.held.set_len(before + usize::try_from(taken).unwrap_or(0).min(most));
         }
+    }
+
+    /// All that is held, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Record<'_>> {
+        let held = self.held.get(self.next..).unwrap_or_default();
+        // SAFETY: as for `peek`.
+        held.iter().filter_map(|message| unsafe { message.as_ref() }.map(Record))
     }
 
     /// The next record that is held.

@@ -3,6 +3,7 @@
 use super::cluster::{Failure, Producer};
 use super::columns::Columns;
 use super::exactly_once::{not_written, until_room};
+use super::letters;
 use super::row::Row;
 use super::transaction::{Call, Next, Trouble, after};
 use crate::file_sink::plan_failed;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub(crate) struct AtLeastOnce {
     pub(crate) producer: Arc<dyn Producer>,
     pub(crate) columns: Columns,
+    /// The topic of dead letters.
+    pub(crate) letters: Option<String>,
 }
 
 impl AtLeastOnce {
@@ -33,6 +36,29 @@ impl AtLeastOnce {
                 }
             }
         }
+    }
+
+    /// Hands rows over, whose columns are these.
+    async fn hand_over(
+        &self,
+        attempt: &Attempt,
+        partition: u32,
+        mut rows: RowStream,
+        columns: &Columns,
+    ) -> Result<StagedOutput> {
+        let mut totals = Totals::default();
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(plan_failed)?;
+            let rows = columns.rows(&batch)?;
+            let mut room = Vec::new();
+            for at in 0..batch.num_rows() {
+                let row = Row::of(&rows, at, &mut room, (partition, totals.rows))?;
+                totals = totals.plus(row.totals());
+                self.send(attempt, &row).await?;
+            }
+        }
+        self.flush(attempt).await?;
+        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
     }
 
     async fn flush(&self, attempt: &Attempt) -> Result<()> {
@@ -77,21 +103,20 @@ impl Sink for AtLeastOnce {
         &self,
         attempt: &Attempt,
         partition: u32,
-        mut rows: RowStream,
+        rows: RowStream,
     ) -> Result<StagedOutput> {
-        let mut totals = Totals::default();
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(plan_failed)?;
-            let rows = self.columns.rows(&batch)?;
-            let mut room = Vec::new();
-            for at in 0..batch.num_rows() {
-                let row = Row::of(&rows, at, &mut room, (partition, totals.rows))?;
-                totals = totals.plus(row.totals());
-                self.send(attempt, &row).await?;
-            }
-        }
-        self.flush(attempt).await?;
-        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+        self.hand_over(attempt, partition, rows, &self.columns).await
+    }
+
+    async fn stage_dead_letters(
+        &self,
+        attempt: &Attempt,
+        partition: u32,
+        letters: RowStream,
+    ) -> Result<StagedOutput> {
+        let records = letters::as_records(letters)?;
+        let columns = Columns::of(&records.schema(), self.letters.as_deref())?;
+        self.hand_over(attempt, partition, records, &columns).await
     }
 
     async fn publish(

@@ -39,8 +39,8 @@ pub(crate) struct Plan {
     pub(crate) transactional: bool,
     /// The topic of marks; none where there are none.
     pub(crate) progress: Option<String>,
-    /// The one topic that rows go to, where it is known.
-    pub(crate) topic: Option<String>,
+    /// The topics that rows and dead letters go to, where they are known.
+    pub(crate) topics: Vec<String>,
     /// The query's transactional id.
     pub(crate) transactional_id: String,
     /// Whether nothing may be changed.
@@ -89,8 +89,8 @@ impl Brokers {
         let timeout = settings::call_timeout(&options);
         let mut brokers = Brokers { options, plan, timeout, transaction_ms: 0, mark_partitions: 0 };
         let admin = Arc::new(brokers.admin()?);
-        let topics = [brokers.plan.progress.clone(), brokers.plan.topic.clone()];
-        let broker = match topics.into_iter().flatten().next() {
+        let topics = brokers.plan.progress.iter().chain(&brokers.plan.topics);
+        let broker = match topics.cloned().next() {
             Some(topic) if brokers.plan.progress.is_some() => {
                 let seen = brokers.progress_topic(&admin, &topic).await?;
                 brokers.mark_partitions = seen.shape.map_or(0, |shape| shape.partitions);
@@ -105,8 +105,10 @@ impl Brokers {
             let maximum = maximum.await?.and_then(|it| it.parse().ok());
             brokers.transaction_ms = checks::transaction_timeout(given, maximum)?;
         }
-        if let Some(topic) = brokers.plan.topic.clone().filter(|_| !brokers.plan.looks) {
-            brokers.check_output(&admin, &topic).await?;
+        if !brokers.plan.looks {
+            for topic in &brokers.plan.topics {
+                brokers.check_output(&admin, topic).await?;
+            }
         }
         Ok(brokers)
     }
@@ -261,7 +263,7 @@ impl Brokers {
             }
             return Err(Error::invalid(format!(
                 "topic {topic} does not exist, and the brokers do not make topics by themselves \
-                 (auto.create.topics.enable); make it, or correct option `topic`"
+                 (auto.create.topics.enable); make it, or correct its name in the options"
             )));
         };
         let found = self.settings(admin, ResourceSpecifier::Topic(topic)).await?;

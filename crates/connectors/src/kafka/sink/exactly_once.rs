@@ -7,6 +7,7 @@
 
 use super::cluster::{Cluster, Failure, Producer, Record};
 use super::columns::Columns;
+use super::letters;
 use super::mark::MarkRecord;
 use super::row::Row;
 use super::transaction::{self, Call, Next, Trouble};
@@ -16,21 +17,26 @@ use futures::StreamExt;
 use onefold_connector::{Attempt, Fence, RowStream, Sink, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
 use onefold_types::{BatchId, Error, ErrorKind, Generation, Published, QueryId, Result, Totals};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// How long a stage waits for room before it looks again.
 const NO_ROOM: Duration = Duration::from_millis(2);
 
+/// Longest text of offsets that goes into a mark, in bytes: brokers take records of a megabyte.
+const MOST_OFFSETS: usize = 500_000;
+
 /// Who opened the sink.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Opener {
     pub(crate) query: QueryId,
     pub(crate) generation: Generation,
     pub(crate) last_commit: Option<BatchId>,
     /// Whether it only looks.
     pub(crate) looks: bool,
+    /// The topic of dead letters.
+    pub(crate) letters: Option<String>,
 }
 
 /// A Kafka sink opened by one query.
@@ -41,6 +47,8 @@ pub(crate) struct ExactlyOnce {
     opener: Opener,
     retry_backoff: Duration,
     state: Mutex<State>,
+    /// Where an attempt's batch ends in the sources.
+    ends: std::sync::Mutex<Option<(Attempt, serde_json::Value)>>,
 }
 
 /// Where the transaction stands.
@@ -72,7 +80,8 @@ impl ExactlyOnce {
     ) -> Result<ExactlyOnce> {
         let state = if opener.looks { State::Gone } else { State::Ready(taken(&*cluster).await?) };
         let state = Mutex::new(state);
-        let sink = ExactlyOnce { cluster, columns, opener, retry_backoff, state };
+        let ends = std::sync::Mutex::default();
+        let sink = ExactlyOnce { cluster, columns, opener, retry_backoff, state, ends };
         sink.adopt().await?;
         Ok(sink)
     }
@@ -80,7 +89,7 @@ impl ExactlyOnce {
     /// Committed batches, but no driver of ours before this one: another engine published them, which
     /// keeps no marks. From here on there is one.
     async fn adopt(&self) -> Result<()> {
-        let Opener { query, generation, last_commit, looks } = self.opener;
+        let Opener { query, generation, last_commit, looks, .. } = self.opener;
         let first = !looks && generation == Generation::FIRST;
         let Some(batch) = last_commit.filter(|_| first) else { return Ok(()) };
         if self.cluster.newest_mark(query, true).await?.is_some() {
@@ -162,6 +171,41 @@ impl ExactlyOnce {
         }
     }
 
+    /// Hands rows over, whose columns are these.
+    async fn hand_over(
+        &self,
+        attempt: &Attempt,
+        partition: u32,
+        mut rows: RowStream,
+        columns: &Columns,
+    ) -> Result<StagedOutput> {
+        let mut producer = self.begin(attempt).await?;
+        let mut totals = Totals::default();
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(plan_failed)?;
+            let rows = columns.rows(&batch)?;
+            let mut room = Vec::new();
+            for at in 0..batch.num_rows() {
+                let row = Row::of(&rows, at, &mut room, (partition, totals.rows))?;
+                totals = totals.plus(row.totals());
+                if let Some(open) = &producer
+                    && !self.send(attempt, open, &row.record).await?
+                {
+                    producer = None;
+                }
+            }
+            if totals.rows > 0 {
+                crash_point(CrashPoint::StageDuring);
+            }
+        }
+        if let Some(open) = &producer
+            && self.make(attempt, open, Call::Flush).await?
+        {
+            self.check_taken(attempt, open).await?;
+        }
+        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+    }
+
     /// After trouble before the commit: true to make the call again, false when the attempt is void.
     async fn troubled(
         &self,
@@ -227,7 +271,8 @@ impl ExactlyOnce {
         fence: &dyn Fence,
     ) -> Result<Published> {
         let Attempt { query, batch, generation } = *attempt;
-        let mark = MarkRecord::new((query, batch, generation), totals, producer.written());
+        let offsets = self.end_of(attempt);
+        let mark = MarkRecord::new((query, batch, generation), totals, producer.written(), offsets);
         if !self.send_mark(attempt, producer, &mark).await? {
             return Err(self.void(attempt, fence).await);
         }
@@ -251,6 +296,13 @@ impl ExactlyOnce {
         crash_point(CrashPoint::PublishMarked);
         *self.state.lock().await = self.ended(Arc::clone(producer), took, tries);
         Ok(mark.published())
+    }
+
+    /// Where an attempt's batch ends, if that is known and a mark has room for it.
+    fn end_of(&self, attempt: &Attempt) -> Option<serde_json::Value> {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (_, offsets) = ends.filter(|(of, _)| of == attempt)?;
+        (offsets.to_string().len() <= MOST_OFFSETS).then_some(offsets)
     }
 
     /// Lets the transaction have the partition of marks from its beginning, while rows are made, so
@@ -407,33 +459,25 @@ impl Sink for ExactlyOnce {
         &self,
         attempt: &Attempt,
         partition: u32,
-        mut rows: RowStream,
+        rows: RowStream,
     ) -> Result<StagedOutput> {
-        let mut producer = self.begin(attempt).await?;
-        let mut totals = Totals::default();
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(plan_failed)?;
-            let rows = self.columns.rows(&batch)?;
-            let mut room = Vec::new();
-            for at in 0..batch.num_rows() {
-                let row = Row::of(&rows, at, &mut room, (partition, totals.rows))?;
-                totals = totals.plus(row.totals());
-                if let Some(open) = &producer
-                    && !self.send(attempt, open, &row.record).await?
-                {
-                    producer = None;
-                }
-            }
-            if totals.rows > 0 {
-                crash_point(CrashPoint::StageDuring);
-            }
-        }
-        if let Some(open) = &producer
-            && self.make(attempt, open, Call::Flush).await?
-        {
-            self.check_taken(attempt, open).await?;
-        }
-        Ok(StagedOutput { partition, totals, detail: serde_json::Value::Null })
+        self.hand_over(attempt, partition, rows, &self.columns).await
+    }
+
+    async fn stage_dead_letters(
+        &self,
+        attempt: &Attempt,
+        partition: u32,
+        letters: RowStream,
+    ) -> Result<StagedOutput> {
+        let records = letters::as_records(letters)?;
+        let columns = Columns::of(&records.schema(), self.opener.letters.as_deref())?;
+        self.hand_over(attempt, partition, records, &columns).await
+    }
+
+    fn ends_at(&self, attempt: &Attempt, offsets: &serde_json::Value) {
+        let ends = Some((*attempt, offsets.clone()));
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
     }
 
     async fn publish(

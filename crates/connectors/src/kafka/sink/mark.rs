@@ -32,6 +32,9 @@ pub(crate) struct MarkRecord {
     /// Where they lie.
     #[serde(default)]
     pub(crate) written: Written,
+    /// Where the batch ends in each source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) offsets: Option<serde_json::Value>,
 }
 
 impl MarkRecord {
@@ -40,10 +43,11 @@ impl MarkRecord {
         mark: (QueryId, BatchId, Generation),
         totals: Totals,
         written: Written,
+        offsets: Option<serde_json::Value>,
     ) -> Self {
         let (query, batch, generation) = mark;
         let Totals { rows, hash } = totals;
-        MarkRecord { version: VERSION, query, batch, generation, rows, hash, written }
+        MarkRecord { version: VERSION, query, batch, generation, rows, hash, written, offsets }
     }
 
     /// What it says.
@@ -110,7 +114,16 @@ mod tests {
         let query = QueryId(uuid::Uuid::from_u128(7));
         let written = BTreeMap::from([("out".to_owned(), BTreeMap::from([(0, (5, 9))]))]);
         let totals = Totals { rows: 4, hash: ContentHash(99) };
-        MarkRecord::new((query, BatchId(batch), Generation(generation)), totals, written)
+        let offsets = Some(serde_json::json!({"0": {"in": {"0": 7}}}));
+        MarkRecord::new((query, BatchId(batch), Generation(generation)), totals, written, offsets)
+    }
+
+    #[test]
+    fn a_mark_of_before_there_were_offsets_is_read() {
+        let mut older = serde_json::to_value(mark(3, 2)).unwrap();
+        older.as_object_mut().unwrap().remove("offsets");
+        let bytes = serde_json::to_vec(&older).unwrap();
+        assert_eq!(MarkRecord::from_bytes(&bytes, "here").unwrap().offsets, None);
     }
 
     #[test]

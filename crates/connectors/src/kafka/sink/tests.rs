@@ -6,6 +6,7 @@ mod log;
 mod numbers;
 mod real;
 
+use super::cluster::Cluster;
 use super::columns::Columns;
 use super::define;
 use super::exactly_once::{ExactlyOnce, Opener};
@@ -48,6 +49,7 @@ fn opener(context: &SinkContext) -> Opener {
         generation: context.generation,
         last_commit: context.last_commit,
         looks: false,
+        letters: None,
     }
 }
 
@@ -76,7 +78,7 @@ impl SinkFixture for InMemory {
     async fn open(&self, context: SinkContext, faults: Arc<Faults>) -> Result<Arc<dyn Sink>> {
         let columns = Columns::of(&schema(), Some("out"))?;
         let cluster = Arc::new(Faulty {
-            inner: Arc::clone(&self.log) as Arc<dyn super::cluster::Cluster>,
+            inner: Arc::clone(&self.log) as Arc<dyn Cluster>,
             faults,
             strays: self.log.strays.then(|| Arc::clone(&self.log)),
         });
@@ -167,9 +169,10 @@ async fn a_checkpoint_that_another_engine_committed_goes_on_after_its_last_batch
             generation: onefold_types::Generation(generation),
             last_commit: Some(onefold_types::BatchId(4)),
             looks,
+            letters: None,
         };
         let columns = Columns::of(&schema(), Some("out")).unwrap();
-        let cluster = Arc::clone(&log) as Arc<dyn super::cluster::Cluster>;
+        let cluster = Arc::clone(&log) as Arc<dyn Cluster>;
         ExactlyOnce::open(cluster, columns, opener, BACKOFF)
     };
     let batch = async |generation, looks| {
@@ -211,4 +214,54 @@ fn a_secret_is_in_no_text_that_the_definition_gives() {
     let definition = define(request(&options).unwrap()).unwrap();
     let texts = format!("{definition:?} {} {:?}", definition.description(), definition.delivery());
     assert!(!texts.contains("hunter2"), "{texts}");
+}
+
+#[tokio::test]
+async fn rows_dead_letters_and_the_sources_offsets_are_seen_together() {
+    use arrow::array::{ArrayRef, RecordBatch, StringArray};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use onefold_connector::{Attempt, RowStream};
+    let rows = |columns: Vec<(&str, &str)>| -> RowStream {
+        let columns = columns
+            .into_iter()
+            .map(|(name, text)| (name, Arc::new(StringArray::from(vec![text])) as ArrayRef, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        Box::pin(RecordBatchStreamAdapter::new(batch.schema(), futures::stream::iter([Ok(batch)])))
+    };
+    let log = Arc::new(Log::default());
+    let query = onefold_types::QueryId(uuid::Uuid::from_u128(7));
+    let generation = onefold_types::Generation(1);
+    let opener = Opener {
+        query,
+        generation,
+        last_commit: None,
+        looks: false,
+        letters: Some("dead".to_owned()),
+    };
+    let columns = Columns::of(&schema(), Some("out")).unwrap();
+    let cluster = Arc::clone(&log) as Arc<dyn Cluster>;
+    let sink = ExactlyOnce::open(cluster, columns, opener, BACKOFF).await.unwrap();
+    let attempt = Attempt { query, batch: onefold_types::BatchId(0), generation };
+    let staged = sink.stage(&attempt, 0, rows(vec![("value", "1")])).await.unwrap();
+    let letters = rows(vec![("value", "2"), ("_error", "bad")]);
+    let letters = sink.stage_dead_letters(&attempt, 1, letters).await.unwrap();
+    assert_eq!((log.numbers("out"), log.numbers("dead")), (vec![], vec![]));
+    let ends = serde_json::json!({"0": {"in": {"0": 23}}});
+    sink.ends_at(&attempt, &ends);
+    let published = sink.publish(&attempt, vec![staged, letters], &Owner).await.unwrap();
+    assert_eq!((log.numbers("out"), log.numbers("dead")), (vec![1], vec![2]));
+    assert_eq!(published.totals.unwrap().rows, 2);
+    let mark = log.newest_mark(query, true).await.unwrap().unwrap();
+    assert_eq!((mark.rows, mark.offsets), (2, Some(ends)));
+}
+
+/// A driver that owns its checkpoint.
+#[derive(Debug)]
+struct Owner;
+
+#[async_trait]
+impl onefold_connector::Fence for Owner {
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! The source as one query has it open: chooses ranges, reads them, tells how far it is.
 
+mod held;
 mod recorded;
 mod release;
 
@@ -55,6 +56,8 @@ struct State {
     /// An intent of the past has an end, so that the beginning must have been decided.
     began: bool,
     ids: TopicIds,
+    /// What the brokers told last, and when.
+    looked: Option<(i64, Look)>,
     /// Where an available-now run ends.
     pinned: Option<Positions>,
     /// When there was a batch last.
@@ -113,8 +116,16 @@ impl KafkaSource {
             }
             _ => None,
         };
-        let state =
-            State { rewinds, initial, began, ids, pinned: None, batch_ms: None, planned: None };
+        let state = State {
+            rewinds,
+            initial,
+            began,
+            ids,
+            looked: None,
+            pinned: None,
+            batch_ms: None,
+            planned: None,
+        };
         Ok(KafkaSource {
             choice,
             whole,
@@ -309,9 +320,7 @@ impl KafkaSource {
     /// Sees to it that what comes is heard of while the query waits. Where it cannot be, the brokers
     /// are asked more often.
     async fn listen(&self, stand: &Positions) {
-        let wish = self.choice.wish;
-        let divided = wish.at_least.is_some() || wish.records_max.is_some();
-        if self.whole || divided || self.reading.pool.hears(stand) {
+        if self.whole || self.divided() || self.reading.pool.hears(stand) {
             return;
         }
         let all: Vec<TopicPartition> = stand.keys().cloned().collect();
@@ -326,10 +335,14 @@ impl KafkaSource {
         }
     }
 
-    fn lanes(&self, splits: Vec<Split>, all: &[TopicPartition], width: usize) -> Vec<Lane> {
+    /// Whether partitions are read in parts.
+    fn divided(&self) -> bool {
         let wish = self.choice.wish;
-        let divided = wish.at_least.is_some() || wish.records_max.is_some();
-        split::lanes(split::split(splits, wish), all, width, divided)
+        wish.at_least.is_some() || wish.records_max.is_some()
+    }
+
+    fn lanes(&self, splits: Vec<Split>, all: &[TopicPartition], width: usize) -> Vec<Lane> {
+        split::lanes(split::split(splits, self.choice.wish), all, width, self.divided())
     }
 
     fn tell(&self, change: impl FnOnce(&mut Told)) {
@@ -351,7 +364,14 @@ impl Source for KafkaSource {
         limit: ReadLimit,
     ) -> Result<LatestOffset> {
         let mut state = self.state.lock().await;
-        let look = self.look().await?;
+        let look = match self.held(&state, start)? {
+            Some(look) => look,
+            None => {
+                let look = self.look().await?;
+                state.looked = Some((self.clock.now_ms(), look.clone()));
+                look
+            }
+        };
         let stand = self.stand(&mut state, start, &look).await?;
         self.check_asked(&look, &stand)?;
         // Once the query has moved on they are followed, though it may end there again.

@@ -74,6 +74,19 @@ impl Pool {
         stand.iter().all(|(at, offset)| all().any(|reader| reader.stands_at(at, *offset)))
     }
 
+    /// Where what idle readers hold ends, from these offsets on; `None` unless all that came is held,
+    /// of each partition, and there is something.
+    pub(crate) fn held(&self, stand: &Positions) -> Option<Positions> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = Positions::new();
+        for (at, offset) in stand {
+            let mut readers = idle.values_mut().flatten();
+            let reader = readers.find(|reader| reader.stands_at(at, *offset))?;
+            ends.insert(at.clone(), reader.held(at)?);
+        }
+        (ends != *stand).then_some(ends)
+    }
+
     /// Assigns idle readers what they are to hear of. Blocks.
     ///
     /// # Errors

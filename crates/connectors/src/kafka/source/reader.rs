@@ -138,6 +138,12 @@ impl Reader {
         self.parts.get_mut(at).is_some_and(|part| part.has(offset))
     }
 
+    /// The offset after the last record of a partition that is held; `None` when there may be more,
+    /// or something else than records has come.
+    pub(crate) fn held(&mut self, at: &TopicPartition) -> Option<i64> {
+        self.parts.get_mut(at).and_then(Part::held)
+    }
+
     /// Hands out the records of a split that was prepared, in order, until `take` has enough.
     ///
     /// # Errors
@@ -243,6 +249,21 @@ impl Part {
             }
         }
         false
+    }
+
+    fn held(&mut self) -> Option<i64> {
+        if !self.queue.gather() {
+            return None;
+        }
+        let mut end = self.next;
+        for record in self.queue.all() {
+            match record.event() {
+                None => end = end.max(record.offset().saturating_add(1)),
+                Some(RDKafkaErrorCode::PartitionEOF) => {}
+                Some(_) => return None,
+            }
+        }
+        Some(end)
     }
 
     /// An event in place of a record.

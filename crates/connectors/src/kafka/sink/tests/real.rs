@@ -72,7 +72,7 @@ impl Real {
         let plan = Plan {
             transactional: true,
             progress: Some(marks.clone()),
-            topic: Some(out),
+            topics: vec![out],
             transactional_id: marks,
             looks: false,
         };
@@ -82,7 +82,7 @@ impl Real {
     /// The first of the drivers that comes makes them.
     async fn make_topics(&self) {
         if !self.made.swap(true, Ordering::SeqCst) {
-            make_topic(self.plan.topic.as_deref().unwrap(), 2, &[]).await;
+            make_topic(self.plan.topics.first().unwrap(), 2, &[]).await;
             let marks = self.plan.progress.as_deref().unwrap();
             make_topic(marks, 1, &[("cleanup.policy", "compact")]).await;
         }
@@ -105,7 +105,7 @@ impl SinkFixture for Real {
 
     async fn open(&self, context: SinkContext, faults: Arc<Faults>) -> Result<Arc<dyn Sink>> {
         self.make_topics().await;
-        let columns = Columns::of(&schema(), self.plan.topic.as_deref())?;
+        let columns = Columns::of(&schema(), self.plan.topics.first().map(String::as_str))?;
         let inner = Arc::new(self.brokers().await?);
         let cluster = Arc::new(Faulty { inner, faults, strays: None });
         let sink = ExactlyOnce::open(cluster, columns, opener(&context), BACKOFF).await?;
@@ -113,7 +113,7 @@ impl SinkFixture for Real {
     }
 
     async fn ids(&self) -> Vec<i64> {
-        let values = self.reader().values(self.plan.topic.as_deref().unwrap()).await.unwrap();
+        let values = self.reader().values(self.plan.topics.first().unwrap()).await.unwrap();
         values
             .into_iter()
             .map(|it| String::from_utf8(it.unwrap()).unwrap().parse().unwrap())
@@ -172,7 +172,7 @@ async fn settings_of_brokers_that_break_the_promise_are_named_at_the_start() {
     let missing = open_error(plan.clone(), &[]).await;
     assert_eq!(missing.kind(), ErrorKind::Invalid);
     assert!(missing.to_string().contains("does not exist"), "{missing}");
-    let out = plan.topic.clone().unwrap();
+    let out = plan.topics.first().cloned().unwrap();
     make_topic(&out, 1, &[]).await;
     let long = open_error(plan.clone(), &[("kafka.transaction.timeout.ms", "900001")]).await;
     assert!(long.to_string().contains("900000 at most"), "{long}");

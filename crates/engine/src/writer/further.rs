@@ -1,0 +1,195 @@
+//! Sinks beside the main one, as the writer's options describe them.
+
+use super::{DataStreamWriter, has_option, shown_options};
+use crate::run::definition::{Beside, FurtherSink, SinkRecord};
+use arrow::datatypes::SchemaRef;
+use onefold_connector::{Options, OutputMode, SinkDefinition, SinkRequest};
+use onefold_plan::stream::{SideRows, StreamingPlan};
+use onefold_types::{Error, OptionMap, Result};
+use std::sync::Arc;
+
+impl Beside {
+    /// What options of their sink begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Beside::LateRows => "onefold.lateRows.",
+            Beside::DeadLetters => "onefold.deadLetters.",
+        }
+    }
+
+    /// What the name of a table of them ends with, behind the query's name.
+    pub(crate) fn table_suffix(self) -> String {
+        self.name().replace(' ', "_")
+    }
+
+    /// Their columns; the error of a query that has none of them.
+    fn schema(self, plan: &StreamingPlan, writer: &DataStreamWriter) -> Result<SchemaRef> {
+        match self {
+            Beside::LateRows => {
+                let state = writer.session.inner.context.state();
+                plan.late_schema(&state)?.ok_or_else(no_late_rows)
+            }
+            Beside::DeadLetters => plan.dead_letter_schema().ok_or_else(no_dead_letters),
+        }
+    }
+}
+
+/// A sink that is asked for.
+struct Wanted {
+    rows: Beside,
+    /// One of the user's own.
+    own: Option<Arc<dyn SinkDefinition>>,
+    options: OptionMap,
+}
+
+/// All that is asked for beside the main sink.
+pub(super) struct WantedBeside {
+    sinks: Vec<Wanted>,
+    /// Whether the main sink is to take dead letters.
+    letters_in_main: bool,
+}
+
+impl WantedBeside {
+    /// What has to leave the plan.
+    pub(super) fn rows(&self) -> SideRows {
+        let wanted = |rows: Beside| self.sinks.iter().any(|it| it.rows == rows);
+        SideRows {
+            late: wanted(Beside::LateRows),
+            dead_letters: self.letters_in_main || wanted(Beside::DeadLetters),
+        }
+    }
+}
+
+impl DataStreamWriter {
+    /// Takes the options of further sinks out of the writer's.
+    pub(super) fn wanted_beside(&mut self) -> WantedBeside {
+        let mut wanted = WantedBeside { sinks: Vec::new(), letters_in_main: false };
+        let own = [
+            (Beside::LateRows, self.late_rows.take()),
+            (Beside::DeadLetters, self.dead_letters.take()),
+        ];
+        for (rows, own) in own {
+            let prefix = rows.prefix();
+            if own.is_none() && self.main_takes(prefix) {
+                wanted.letters_in_main |= rows == Beside::DeadLetters;
+                continue;
+            }
+            let options = self.options_below(prefix);
+            if own.is_some() || !options.is_empty() {
+                wanted.sinks.push(Wanted { rows, own, options });
+            }
+        }
+        wanted
+    }
+
+    /// Whether there are options with a prefix, and all are the main sink's own.
+    fn main_takes(&self, prefix: &str) -> bool {
+        let Ok(spec) = self.sink_spec() else { return false };
+        let names = self.options.iter().map(|(name, _)| name);
+        let mut names = names.filter(|name| begins(name, prefix)).peekable();
+        self.sink.is_none() && names.peek().is_some() && names.all(|name| has_option(spec, name))
+    }
+
+    /// The sinks that are asked for.
+    pub(super) fn further_sinks(
+        &self,
+        wanted: WantedBeside,
+        plan: &StreamingPlan,
+        query_name: Option<&str>,
+    ) -> Result<Vec<FurtherSink>> {
+        let sinks = wanted.sinks.into_iter().map(|it| self.further_sink(it, plan, query_name));
+        sinks.collect()
+    }
+
+    fn further_sink(
+        &self,
+        Wanted { rows, own, mut options }: Wanted,
+        plan: &StreamingPlan,
+        query_name: Option<&str>,
+    ) -> Result<FurtherSink> {
+        if let Some(sink) = own {
+            if !options.is_empty() {
+                return Err(Error::invalid(format!(
+                    "a sink of one's own for {} takes its options where it is made, not by {}",
+                    rows.name(),
+                    rows.prefix().trim_end_matches('.')
+                )));
+            }
+            let schema = rows.schema(plan, self)?;
+            return Ok(FurtherSink { rows, schema, sink, record: SinkRecord::default() });
+        }
+        let format = options.remove("format").unwrap_or_else(|| "parquet".to_owned());
+        let spec = self.known_sink(&format)?;
+        let path = options.remove("path");
+        let partition_by: Vec<String> = options
+            .remove("partitionBy")
+            .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
+            .unwrap_or_default();
+        let what = format!("sink `{}` of {}", spec.name, rows.name());
+        let options = Options::check(&what, spec.options, options)?;
+        let record = SinkRecord {
+            format: Some(spec.name.to_owned()),
+            path: path.clone(),
+            partition_by: partition_by.clone(),
+            options: shown_options(spec, &options),
+        };
+        let query_name = query_name.map(|name| format!("{name}_{}", rows.table_suffix()));
+        let output_mode = OutputMode::Append;
+        let request = SinkRequest { options, path, partition_by, query_name, output_mode };
+        let sink = (spec.define)(request)?;
+        Ok(FurtherSink { rows, schema: rows.schema(plan, self)?, sink, record })
+    }
+
+    /// Takes out the options whose names begin so, without that.
+    pub(super) fn options_below(&mut self, prefix: &str) -> OptionMap {
+        let names = self.options.iter().map(|(name, _)| name.to_owned());
+        let names: Vec<String> = names.filter(|name| begins(name, prefix)).collect();
+        let mut below = OptionMap::new();
+        for name in names {
+            if let Some(value) = self.options.remove(&name) {
+                below.set(name.get(prefix.len()..).unwrap_or_default(), value);
+            }
+        }
+        below
+    }
+}
+
+/// The columns of dead letters, if they go into the main sink.
+///
+/// # Errors
+/// Invalid, when they would go into two, or there are none.
+pub(super) fn letters_in_main(
+    main: &dyn SinkDefinition,
+    further: &[FurtherSink],
+    plan: &StreamingPlan,
+) -> Result<Option<SchemaRef>> {
+    if !main.takes_dead_letters() {
+        return Ok(None);
+    }
+    if further.iter().any(|it| it.rows == Beside::DeadLetters) {
+        return Err(Error::invalid(
+            "dead letters go into the main sink or into one of their own, not into both",
+        ));
+    }
+    plan.dead_letter_schema().ok_or_else(no_dead_letters).map(Some)
+}
+
+fn begins(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+}
+
+fn no_late_rows() -> Error {
+    Error::invalid(
+        "no operator of this query drops late rows, so that onefold.lateRows would stay empty: give \
+         a stateful operator an event time with a watermark, or take the options out",
+    )
+}
+
+fn no_dead_letters() -> Error {
+    Error::invalid(
+        "nothing in this query can fail for a single record, so that onefold.deadLetters would stay \
+         empty; what may is computed before the first aggregation, join or deduplication and is \
+         neither random nor a function in Python (from_json and the like fail in mode FAILFAST \
+         only): change the query, or take the options out",
+    )
+}
