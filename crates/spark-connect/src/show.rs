@@ -85,7 +85,8 @@ fn cells(
     let limited = LogicalPlanBuilder::from(onefold_plan::stream::shown(input)?)
         .limit(0, Some(wanted.saturating_add(1)))
         .and_then(LogicalPlanBuilder::build)?;
-    let header = limited.schema().fields().iter().map(|it| cut(it.name(), truncate)).collect();
+    // As in Spark, only values are cut.
+    let header = limited.schema().fields().iter().map(|it| cut(it.name(), 0)).collect();
     let batches =
         session.engine.frame(limited).collect().map_err(|error| Failure::execution(&error))?;
     let mut rows = Vec::new();

@@ -24,6 +24,12 @@ pub(super) fn spread(plan: LogicalPlan) -> Result<LogicalPlan> {
             let (call, name) = bare(item);
             if let Some(generated) = generator(call, projection.input.schema())? {
                 found.push((place, generated, name));
+            } else if let Some(names) = name.filter(|names| names.contains(AND)) {
+                return Err(DataFusionError::Plan(format!(
+                    "[MULTI_ALIAS_WITHOUT_GENERATOR] several names ({}) can be given only to a \
+                     function that makes several columns, such as inline or stack",
+                    names.split(AND).collect::<Vec<_>>().join(", ")
+                )));
             }
         }
         let several = found.len() > 1;

@@ -209,15 +209,14 @@ const SAME: &str = "lambdafunction(namedlambdavariable(), namedlambdavariable())
 
 /// Whether a text is the type of a map, in either form.
 fn is_map(schema: &str) -> bool {
-    let plain: String = schema.chars().filter(|c| !c.is_whitespace()).collect();
-    plain.to_uppercase().starts_with("MAP<")
-        || plain.contains("{\"type\":\"map\"")
-            && plain.starts_with("{\"")
-            && !plain.contains("\"type\":\"struct\"")
+    if let Ok(json) = serde_json::from_str::<serde_json::Value>(schema) {
+        return json.get("type").is_some_and(|it| it == "map");
+    }
+    schema.trim_start().to_uppercase().replace(' ', "").starts_with("MAP<")
 }
 
 /// Functions that Spark shows in capitals.
-const UPPER: [&str; 36] = [
+const UPPER: [&str; 37] = [
     "acos",
     "acosh",
     "asin",
@@ -244,6 +243,7 @@ const UPPER: [&str; 36] = [
     "log2",
     "percent_rank",
     "pi",
+    "power",
     "radians",
     "rank",
     "sec",
