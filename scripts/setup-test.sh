@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What the tests need beyond a build: rustfmt and clippy, strace (faults of the disk), libclang
 # (RocksDB's headers), Java with its compiler (the other engine of the round-trip tests, programs of
-# Spark's JVM client, and Kafka), the jars of Apache Kafka, and a Python with the packages of
+# Spark's JVM client, and Kafka), PostgreSQL and MariaDB (servers of
+# their own, started by scripts/postgres.sh and scripts/mariadb.sh), the jars of Apache Kafka, and a
+# Python with the packages of
 # tests/e2e/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +22,8 @@ scripts/need.sh \
     "mount=command -v mount" \
     "util-linux=command -v setpriv" \
     "libclang-dev=ls /usr/lib/llvm-*/lib/libclang-[0-9]*.so*" \
+    "postgresql=ls /usr/lib/postgresql/*/bin/pg_ctl" \
+    "mariadb-server=test -x /usr/sbin/mariadbd && command -v mariadb-install-db" \
     "default-jdk-headless=java -version && javac -version"
 
 java_version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')

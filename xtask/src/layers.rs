@@ -85,6 +85,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("prost", &["onefold-spark-connect"]),
     ("axum", &["onefold-ui"]),
     ("rdkafka", &["onefold-connectors", "onefold-bench"]),
+    ("mysql_async", &["onefold-connectors"]),
+    ("rusqlite", &["onefold-connectors"]),
     ("deltalake-core", &["onefold-connectors"]),
     ("iceberg", &["onefold-connectors"]),
     ("tokio-postgres", &["onefold-connectors"]),

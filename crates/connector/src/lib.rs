@@ -23,8 +23,8 @@ pub use fitted::fitted;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use schema_registry::{RegisteredSchema, SchemaContent, SchemaRegistry, Settings};
 pub use sink::{
-    Attempt, Fence, LostMark, ONE_BATCH, OutputMode, Rebuilt, RowStream, Sink, SinkContext,
-    SinkDefinition, SinkRequest, SinkSpec, StagedOutput,
+    Attempt, Fence, LostMark, ONE_BATCH, OutputMode, Rebuilt, RowStream, SAVE_MODE, Sink,
+    SinkContext, SinkDefinition, SinkRequest, SinkSpec, StagedOutput,
 };
 pub use source::{
     Defining, LatestOffset, Overlap, ReadLimit, ScanRequest, Source, SourceContext,

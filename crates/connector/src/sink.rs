@@ -20,6 +20,10 @@ pub type RowStream = SendableRecordBatchStream;
 /// `DataFrame.write`. The query lives as long as the write.
 pub const ONE_BATCH: &str = "onefold.oneBatch";
 
+/// The setting beside [`ONE_BATCH`] for sinks that look themselves what is there: Spark's save mode,
+/// `append`, `overwrite`, `ignore` or `errorifexists`.
+pub const SAVE_MODE: &str = "onefold.saveMode";
+
 /// The static description of a sink.
 pub struct SinkSpec {
     /// The name in `format("…")`.

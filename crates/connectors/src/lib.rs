@@ -8,6 +8,7 @@ pub mod file_source;
 mod formats;
 mod held_rows;
 mod java_pattern;
+pub mod jdbc;
 pub mod kafka;
 pub mod memory;
 pub mod noop;
@@ -32,6 +33,7 @@ pub static SOURCES: &[&SourceSpec] = &[
     &socket::SPEC,
     &kafka::SOURCE,
     &delta::source::SPEC,
+    &jdbc::source::SPEC,
 ];
 
 /// Every sink, by name in `format("…")`.
@@ -47,6 +49,7 @@ pub static SINKS: &[&SinkSpec] = &[
     &noop::SPEC,
     &kafka::sink::SPEC,
     &delta::SINK,
+    &jdbc::SINK,
 ];
 
 /// Every format of tables that keep a log, by name in `USING …`.

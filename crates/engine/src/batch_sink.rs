@@ -8,7 +8,7 @@ use crate::run::stage::{AllRead, stage_all};
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{
-    Attempt, Clock, Fence, ONE_BATCH, Options, OutputMode, SinkContext, SinkDefinition,
+    Attempt, Clock, Fence, ONE_BATCH, Options, OutputMode, SAVE_MODE, SinkContext, SinkDefinition,
     SinkRequest, SinkSpec, StagedOutput,
 };
 use onefold_storage::Store;
@@ -87,7 +87,7 @@ pub(crate) async fn append(
             sink.description()
         )));
     }
-    run(frame, sink, None).await
+    run(frame, sink, None, None).await
 }
 
 /// Writes the rows of a table through a sink that knows itself what they take the place of.
@@ -95,7 +95,19 @@ pub(crate) async fn append(
 /// # Errors
 /// As the sink's. After an error of kind Unknown the rows may be there.
 pub(crate) async fn into_table(frame: &DataFrame, sink: &dyn SinkDefinition) -> Result<()> {
-    run(frame, sink, None).await
+    run(frame, sink, None, None).await
+}
+
+/// As [`into_table`], through a sink that also looks itself whether there is something already.
+///
+/// # Errors
+/// As the sink's. After an error of kind Unknown the rows may be there.
+pub(crate) async fn into_database(
+    frame: &DataFrame,
+    sink: &dyn SinkDefinition,
+    mode: SaveMode,
+) -> Result<()> {
+    run(frame, sink, None, Some(mode)).await
 }
 
 /// Writes the rows of a table as files, in the place of others.
@@ -107,13 +119,14 @@ pub(crate) async fn write(
     sink: &dyn SinkDefinition,
     replaced: Replaced,
 ) -> Result<()> {
-    run(frame, sink, Some(replaced)).await
+    run(frame, sink, Some(replaced), None).await
 }
 
 async fn run(
     frame: &DataFrame,
     sink: &dyn SinkDefinition,
     replaced: Option<Replaced>,
+    mode: Option<SaveMode>,
 ) -> Result<()> {
     let session = frame.session();
     let state = session.inner.context.state();
@@ -121,6 +134,9 @@ async fn run(
     let plan = state.create_physical_plan(&plan).await.map_err(from_datafusion)?;
     let mut conf = session.inner.conf.all();
     conf.insert(ONE_BATCH.to_owned(), "true".to_owned());
+    if let Some(mode) = mode {
+        conf.insert(SAVE_MODE.to_owned(), mode.name().to_owned());
+    }
     let named = replaced.as_ref().and_then(|replaced| replaced.files_of);
     let query = named.unwrap_or_else(|| QueryId(Uuid::new_v4()));
     let context = SinkContext {

@@ -18,6 +18,9 @@ const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"
 /// is replaced, the log tells.
 const LOGGED_TABLES: [(&str, &str); 1] = [("delta", "_delta_log")];
 
+/// Formats of tables in databases: the sink looks itself what is there.
+const DATABASES: [&str; 1] = ["jdbc"];
+
 /// Who writes, and the number of the write among his: a table does none twice.
 const APPLICATION: &str = "txnAppId";
 const NUMBER: &str = "txnVersion";
@@ -39,6 +42,26 @@ pub enum SaveMode {
     Overwrite,
     /// Write nothing.
     Ignore,
+}
+
+impl SaveMode {
+    /// Its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SaveMode::ErrorIfExists => "errorifexists",
+            SaveMode::Append => "append",
+            SaveMode::Overwrite => "overwrite",
+            SaveMode::Ignore => "ignore",
+        }
+    }
+
+    /// What it makes of a sink that knows itself what rows take the place of.
+    fn output(self) -> OutputMode {
+        match self {
+            SaveMode::Overwrite => OutputMode::Complete,
+            _ => OutputMode::Append,
+        }
+    }
 }
 
 /// Describes where a table goes, as Spark's `DataFrameWriter`.
@@ -111,6 +134,9 @@ impl DataFrameWriter {
         if let Some((_, log)) = LOGGED_TABLES.into_iter().find(|(name, _)| *name == spec.name) {
             return self.into_table(spec, path, log);
         }
+        if DATABASES.contains(&spec.name) {
+            return self.into_database(spec);
+        }
         if !FILE_FORMATS.contains(&spec.name) {
             let (options, by) = (self.options.clone(), self.partition_by);
             let sink = batch_sink::define(spec, None, options, by, OutputMode::Append)?;
@@ -140,22 +166,12 @@ impl DataFrameWriter {
         let session = self.frame.session().clone();
         let opening = (session.inner.stores)(path.to_owned(), session.inner.conf.all());
         let store = session.inner.tasks.wait(opening)?;
-        let output_mode = match self.mode {
-            SaveMode::Overwrite => OutputMode::Complete,
-            _ => OutputMode::Append,
-        };
+        let output_mode = self.mode.output();
         let mut options = self.options_to_write(spec);
         if let Some(mode) = self.options.get(OVERWRITE_OPTION) {
             options.set(OVERWRITE_OPTION, mode);
         }
-        if let Some(writes) = BatchWrites::current()
-            && options.get(APPLICATION).is_none()
-            && options.get(NUMBER).is_none()
-        {
-            let name = writes.next(store.url());
-            options.set(APPLICATION, name.application);
-            options.set(NUMBER, name.number.to_string());
-        }
+        number(&mut options, store.url());
         let (path, by) = (Some(path.to_owned()), self.partition_by.clone());
         let sink = batch_sink::define(spec, path, options, by, output_mode)?;
         let log = log.to_owned();
@@ -169,6 +185,22 @@ impl DataFrameWriter {
                 ))),
                 _ => batch_sink::into_table(&self.frame, sink.as_ref()).await,
             }
+        })
+    }
+
+    /// Writes into a table of a database.
+    fn into_database(self, spec: &SinkSpec) -> Result<()> {
+        let session = self.frame.session().clone();
+        let mut options = self.options_to_write(spec);
+        let define = |options: OptionMap| {
+            let by = self.partition_by.clone();
+            batch_sink::define(spec, None, options, by, self.mode.output())
+        };
+        let table = define(options.clone())?.description();
+        number(&mut options, &table);
+        let sink = define(options)?;
+        session.inner.tasks.wait(async move {
+            batch_sink::into_database(&self.frame, sink.as_ref(), self.mode).await
         })
     }
 
@@ -250,6 +282,18 @@ impl DataFrameWriter {
             }
             _ => Some(Replaced { store, names: left, by_folder: false, files_of: own }),
         })
+    }
+}
+
+/// Within a `foreachBatch` function: says who writes, and which of his writes it is.
+fn number(options: &mut OptionMap, table: &str) {
+    if let Some(writes) = BatchWrites::current()
+        && options.get(APPLICATION).is_none()
+        && options.get(NUMBER).is_none()
+    {
+        let name = writes.next(table);
+        options.set(APPLICATION, name.application);
+        options.set(NUMBER, name.number.to_string());
     }
 }
 

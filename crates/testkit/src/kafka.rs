@@ -3,9 +3,10 @@
 //! The cluster is what `scripts/kafka.sh serve` runs: it ends when this process does, however that
 //! ends.
 
-use std::io::{self, BufRead, BufReader, Error, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use crate::script::Talk;
+use std::ffi::OsString;
+use std::io::{self, Error};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A running cluster of nodes that are numbered from 1.
@@ -13,35 +14,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Broker {
     bootstrap: String,
     talk: Mutex<Talk>,
-}
-
-#[derive(Debug)]
-struct Talk {
-    script: Child,
-    /// `None` once the cluster is to end.
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Talk {
-    fn hear(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            return Err(Error::other("scripts/kafka.sh ended; what it said stands above"));
-        }
-        Ok(line.trim_end().to_owned())
-    }
-
-    fn ask(&mut self, command: &str) -> io::Result<String> {
-        let input = self.input.as_mut().ok_or_else(|| Error::other("the cluster has ended"))?;
-        writeln!(input, "{command}")?;
-        input.flush()?;
-        self.hear()
-    }
-}
-
-fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kafka.sh")
 }
 
 impl Broker {
@@ -58,18 +30,9 @@ impl Broker {
     /// # Errors
     /// The script failed, as where Java is missing.
     pub fn start_nodes(folder: &Path, nodes: u32, settings: &[&str]) -> io::Result<Broker> {
-        let mut script = Command::new(script())
-            .arg("serve")
-            .arg(folder)
-            .arg(nodes.to_string())
-            .args(settings)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = script.stdin.take();
-        let output = script.stdout.take().ok_or_else(|| Error::other("no standard output"))?;
-        let mut talk = Talk { script, input, output: BufReader::new(output) };
-        let about = talk.hear()?;
+        let mut arguments = vec![folder.as_os_str().to_owned(), nodes.to_string().into()];
+        arguments.extend(settings.iter().map(OsString::from));
+        let (talk, about) = Talk::start("kafka.sh", &arguments)?;
         let bootstrap = about
             .split_once("\"bootstrap\":\"")
             .and_then(|(_, rest)| rest.split_once('"'))
@@ -114,13 +77,5 @@ impl Broker {
             return Ok(());
         }
         Err(Error::other(format!("node {node}: {answer}")))
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let mut talk = self.talk();
-        talk.input = None;
-        let _ = talk.script.wait();
     }
 }

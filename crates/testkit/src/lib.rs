@@ -1,5 +1,6 @@
 //! What tests need to see faults: a store that fails where it is told to, a clock that is set by
-//! hand, a count of every id, a store in memory, an S3 server and a Kafka cluster on this machine.
+//! hand, a count of every id, a store in memory, an S3 server, a Kafka cluster and
+//! database servers on this machine.
 //!
 //! *Why separate:* nothing here is part of the product; only tests depend on it.
 //! *What always holds:* no real time, no fixed port, no file outside what a test gives.
@@ -8,6 +9,7 @@
 
 #[cfg(feature = "clock")]
 mod clock;
+pub mod database;
 mod faults;
 pub mod kafka;
 mod memory;
@@ -15,6 +17,7 @@ pub mod oracle;
 pub mod planted;
 #[cfg(feature = "s3")]
 mod s3;
+mod script;
 
 #[cfg(feature = "clock")]
 pub use clock::ManualClock;

@@ -10,6 +10,7 @@
 )]
 
 mod delta;
+mod jdbc;
 mod kafka;
 mod sink;
 mod source;

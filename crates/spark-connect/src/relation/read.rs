@@ -79,6 +79,10 @@ impl Planner<'_> {
         }
         let options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         reader = reader.options(options);
+        if !source.predicates.is_empty() {
+            let list = serde_json::Value::from(source.predicates.clone());
+            reader = reader.options([("onefold.jdbc.predicates", list.to_string())]);
+        }
         let frame = reader.load_paths(source.paths.iter().cloned())?;
         Ok(frame.logical_plan().clone())
     }

@@ -1,0 +1,147 @@
+"""Real database servers on loopback, their own clients, and a proxy that loses what it is told to."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def clean_env() -> dict:
+    return {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+
+
+class DatabaseServer:
+    """What `scripts/postgres.sh serve` or `scripts/mariadb.sh serve` runs; it ends with this process."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self.script = subprocess.Popen(
+            [str(SCRIPTS / f"{kind}.sh"), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=clean_env(),
+        )
+        line = self.script.stdout.readline()
+        assert line, f"{kind}.sh ended"
+        self.about = json.loads(line)
+        self.port: int = self.about["port"]
+
+    def tell(self, command: str) -> None:
+        self.script.stdin.write(command + "\n")
+        self.script.stdin.flush()
+        answer = self.script.stdout.readline().strip()
+        assert answer == "done", answer
+
+    def close(self) -> None:
+        self.script.stdin.close()
+        self.script.wait(60)
+
+    def url(self, port: int | None = None) -> str:
+        port = self.port if port is None else port
+        if self.kind == "postgres":
+            return f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=onefold"
+        return f"jdbc:mariadb://127.0.0.1:{port}/onefold"
+
+    def options(self, port: int | None = None) -> dict[str, str]:
+        login = {name: self.about[name] for name in ("user", "password") if name in self.about}
+        return {"url": self.url(port)} | login
+
+    def sql(self, text: str) -> list[list[str]]:
+        """Rows of a statement, by the database's own client."""
+        if self.kind == "postgres":
+            command = ["psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "onefold"]
+            command += ["-d", "postgres", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "\t", "-c", text]
+        else:
+            command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(self.port)]
+            command += ["-u", "onefold", f"-p{self.about['password']}", "-N", "-B", "onefold"]
+            command += ["-e", text]
+        assert shutil.which(command[0]), f"{command[0]} is missing"
+        done = subprocess.run(command, capture_output=True, text=True, env=clean_env())
+        assert done.returncode == 0, done.stderr
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def ids(self, table: str) -> list[int]:
+        return [int(row[0]) for row in self.sql(f"SELECT id FROM {table} ORDER BY id")]
+
+    def staging_tables(self) -> list[str]:
+        where = "table_name LIKE 'onefold_s_%'"
+        rows = self.sql(f"SELECT table_name FROM information_schema.tables WHERE {where}")
+        return [row[0] for row in rows]
+
+
+class CommitProxy:
+    """A proxy before a server. Of the statements COMMIT that pass it, each `every`-th is lost:
+    `request` before it reaches the server, `reply` after the server has done it."""
+
+    def __init__(self, port: int, fault: str, every: int):
+        self.upstream, self.fault, self.every = port, fault, every
+        self.commits = self.faults = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.upstream))
+            mute = threading.Event()
+            for run in (self._requests, self._replies):
+                threading.Thread(target=run, args=(client, server, mute), daemon=True).start()
+
+    def _strikes(self, data: bytes) -> bool:
+        if b"COMMIT" not in data or b"INSERT" in data:
+            return False
+        with self.lock:
+            self.commits += 1
+            if self.commits % self.every:
+                return False
+            self.faults += 1
+            return True
+
+    def _requests(self, client: socket.socket, server: socket.socket, mute) -> None:
+        try:
+            while data := client.recv(1 << 16):
+                if self._strikes(data):
+                    mute.set()
+                    if self.fault == "request":
+                        break
+                server.sendall(data)
+        except OSError:
+            pass
+        finally:
+            hang_up(server)
+            if not (mute.is_set() and self.fault == "reply"):
+                hang_up(client)
+
+    def _replies(self, client: socket.socket, server: socket.socket, mute) -> None:
+        try:
+            while data := server.recv(1 << 16):
+                if mute.is_set():
+                    break
+                client.sendall(data)
+        except OSError:
+            pass
+        finally:
+            hang_up(client)
+            hang_up(server)
+
+
+def hang_up(side: socket.socket) -> None:
+    try:
+        side.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
