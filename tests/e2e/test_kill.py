@@ -21,6 +21,10 @@ PURGING = "SET spark.sql.streaming.minBatchesToRetain = 2;\n"
 
 # Points that this pipeline does not pass, each with the reason.
 NOT_PASSED = {
+    "call.before": "a query that calls nobody",
+    "call.answered": "a query that calls nobody",
+    "effects.before": "a query that calls nobody",
+    "effects.created": "a query that calls nobody",
     "state.before": "a query without state",
     "state.created": "a query without state",
     "prepared.before": "a query without state whose sink tells totals writes no prepared record",

@@ -11,12 +11,14 @@ use std::process::Command;
 pub fn run(args: &[String]) -> Result<(), String> {
     let Some(suite) = args
         .first()
-        .filter(|suite| ["files", "state", "connect", "kafka"].contains(&suite.as_str()))
+        .filter(|suite| ["files", "state", "connect", "kafka", "http"].contains(&suite.as_str()))
     else {
-        return Err("bench takes the name of a suite: files, state, connect or kafka".to_owned());
+        return Err(
+            "bench takes the name of a suite: files, state, connect, kafka or http".to_owned()
+        );
     };
     let what = ["run", "--release", "--locked", "--package", "onefold-bench"];
-    if suite == "files" {
+    if suite == "files" || suite == "http" {
         return run::succeed(run::cargo().args(what).arg("--").args(args));
     }
     let mut bench = run::cargo_with_rocksdb()?;

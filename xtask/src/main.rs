@@ -25,6 +25,7 @@ usage: cargo xtask COMMAND
   bench state [CASE]  stateful queries, beside PySpark
   bench connect [PART]
                       what programs of PySpark wait for, against onefold serve
+  bench http [PART]   calls a second to a receiver on this machine
   bench kafka [PART]  a real broker: the source, a pipeline beside PySpark, latency
   crash kafka [KILLS]
                       a million records from Kafka to Kafka through SIGKILLs (300 unless told),

@@ -5,7 +5,7 @@
 //!
 //! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
 //! printed as missed.
-//! *Where to start:* [`files`], [`state`], [`connect`], [`kafka`].
+//! *Where to start:* [`files`], [`state`], [`connect`], [`kafka`], [`http`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
@@ -13,6 +13,7 @@ mod connect;
 mod connect_client;
 mod data;
 mod files;
+mod http;
 mod kafka;
 mod measure;
 mod plain;
@@ -33,7 +34,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const USAGE: &str = "usage: onefold-bench files|state|connect|kafka [PART …]";
+const USAGE: &str = "usage: onefold-bench files|state|connect|kafka|http [PART …]";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
         ["state", cases @ ..] => state::run(cases),
         ["connect", parts @ ..] => connect::run(parts),
         ["kafka", parts @ ..] => kafka::run(parts),
+        ["http", parts @ ..] => http::run(parts),
+        ["child-http", part, url, input, folder] => http::drain(part, url, input, folder),
         ["child-make-rows", folder] => connect::make_rows(folder),
         ["child-plain-ipc", folder] => connect::plain_ipc(folder),
         ["child-connect-client", remote, folder] => connect_client::drain(remote, folder),

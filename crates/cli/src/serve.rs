@@ -14,6 +14,9 @@ use tokio::sync::watch;
 /// The variable in which Spark's own server and clients look for a token.
 const TOKEN_VARIABLE: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
 
+/// The setting that says whether queries may call hosts in private networks over HTTP.
+const PRIVATE_NETWORKS: &str = "onefold.http.privateNetworks";
+
 /// Serves until SIGINT or SIGTERM; queries are stopped cleanly then.
 ///
 /// # Errors
@@ -34,7 +37,12 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         );
     }
     let of_sessions = args.conf.iter().filter(|(name, _)| !is_server_setting(name));
-    let conf: Vec<(String, String)> = of_sessions.cloned().collect();
+    let mut conf: Vec<(String, String)> = of_sessions.cloned().collect();
+    let said = |name: &str| conf.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    if !args.bind.ip().is_loopback() && !said(PRIVATE_NETWORKS) {
+        // Clients elsewhere would reach through this machine what they cannot reach themselves.
+        conf.push((PRIVATE_NETWORKS.to_owned(), "refused".to_owned()));
+    }
     let factory: SessionFactory = Arc::new(move || {
         let builder = onefold::session();
         conf.iter().fold(builder, |builder, (name, value)| builder.conf(name, value)).build()

@@ -4,7 +4,7 @@ use crate::args::Reach;
 use crate::command_config;
 use crate::time::WallClock;
 use onefold::OutputMode;
-use onefold::checkpoint_tools::{Contents, Record, SinkMark};
+use onefold::checkpoint_tools::{Contents, Record, SinkMark, effects_to_look_at};
 use onefold::types::{BatchId, Error, ErrorKind, Generation, OptionMap, QueryId, Result, RunId};
 use onefold_connector::{OptionKind, Options, Sink, SinkContext, SinkRequest};
 use onefold_connectors::SINKS;
@@ -175,12 +175,8 @@ fn request(
         }
     }
     // One file serves sinks of several kinds: each takes what it knows.
-    let known = |name: &str| {
-        spec.options
-            .iter()
-            .flat_map(|rows| rows.iter())
-            .any(|row| row.name.eq_ignore_ascii_case(name))
-    };
+    let known =
+        |name: &str| spec.options.iter().flat_map(|rows| rows.iter()).any(|row| row.means(name));
     for (name, value) in secrets.iter().filter(|(name, _)| known(name)) {
         given.set(name.as_str(), value.as_str());
     }
@@ -217,12 +213,14 @@ async fn open(
         None => onefold_plan::schema::parse_schema("value STRING")?,
     };
     let query = contents.metadata.as_ref().and_then(Record::ok).map(|metadata| metadata.id);
+    let query = query.unwrap_or(QueryId(Default::default()));
     let newest = contents.generations.keys().next_back().copied();
     // A query may be running: nothing in its output is to be tidied up.
     let looking = ("onefold.readOnly".to_owned(), "true".to_owned());
     let conf: BTreeMap<String, String> = reach.conf.iter().cloned().chain([looking]).collect();
+    let effects = effects_to_look_at(open_store(&contents.url, reach)?, query);
     let context = SinkContext {
-        query: query.unwrap_or(QueryId(Default::default())),
+        query,
         run: RunId(Default::default()),
         generation: newest.unwrap_or(Generation::FIRST),
         last_commit,
@@ -230,6 +228,7 @@ async fn open(
         follows: false,
         schema,
         clock: Arc::new(WallClock),
+        effects,
         conf,
     };
     let description = definition_of_sink.description();

@@ -7,6 +7,7 @@
 //! *Where to start:* [`walk_faults`], [`walk_two_drivers`].
 
 mod driver;
+mod effects;
 mod faults;
 
 pub use driver::{Outcome, World};
@@ -28,6 +29,11 @@ pub trait SinkFixture: Send + Sync {
 
     /// The ids that a reader who knows nothing of Onefold sees now, without any fault.
     async fn ids(&self) -> Vec<i64>;
+
+    /// Whether the sink can sum up again what it holds of a batch.
+    fn audits(&self) -> bool {
+        true
+    }
 
     /// Whether such a reader never sees a row of a committed batch twice, at no moment. Where a
     /// file cannot be taken out of sight again, that holds only once all drivers are at rest.

@@ -11,16 +11,20 @@
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod effects;
 mod fitted;
 pub mod options;
+mod outside;
 mod schema_registry;
 mod sink;
 mod source;
 mod table;
 
 pub use clock::Clock;
+pub use effects::{BatchEffects, CallContent, CallKeys, EffectsLog, SinkEffects};
 pub use fitted::fitted;
 pub use options::{OptionKind, OptionSpec, Options};
+pub use outside::{OutsideCaller, OutsideCalls};
 pub use schema_registry::{RegisteredSchema, SchemaContent, SchemaRegistry, Settings};
 pub use sink::{
     Attempt, Fence, LostMark, ONE_BATCH, OutputMode, Rebuilt, RowStream, SAVE_MODE, Sink,

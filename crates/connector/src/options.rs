@@ -29,10 +29,13 @@ pub enum OptionKind {
     Refused,
 }
 
+/// What stands for any text in the name of a row.
+const ANY_NAME: &str = "NAME";
+
 /// One option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
-    /// Its name as Spark spells it.
+    /// Its name as Spark spells it; `NAME` in it stands for any text.
     pub name: &'static str,
     /// What it takes.
     pub kind: OptionKind,
@@ -53,6 +56,19 @@ impl OptionSpec {
     #[must_use]
     pub const fn refused(name: &'static str, why: &'static str) -> Self {
         Self::new(name, OptionKind::Refused, why)
+    }
+
+    /// Whether a name means this option: without case, and with any text for the `NAME` of a row such as
+    /// `headers.NAME`.
+    #[must_use]
+    pub fn means(&self, name: &str) -> bool {
+        let Some((head, tail)) = self.name.split_once(ANY_NAME) else {
+            return self.name.eq_ignore_ascii_case(name);
+        };
+        let Some(middle) = name.len().checked_sub(head.len() + tail.len()) else { return false };
+        let start = name.get(..head.len()).is_some_and(|it| it.eq_ignore_ascii_case(head));
+        let end = name.get(head.len() + middle..).is_some_and(|it| it.eq_ignore_ascii_case(tail));
+        start && end && middle > 0
     }
 
     /// The same with a default.
@@ -92,10 +108,15 @@ impl Options {
     }
 
     fn spec(&self, name: &str) -> Option<&'static OptionSpec> {
-        self.table
-            .iter()
-            .flat_map(|rows| rows.iter())
-            .find(|row| row.name.eq_ignore_ascii_case(name))
+        self.table.iter().flat_map(|rows| rows.iter()).find(|row| row.means(name))
+    }
+
+    /// What was given of the options whose names begin so: the rest of each name, and its value.
+    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.given.iter().filter_map(move |(name, value)| {
+            let (head, rest) = name.split_at_checked(prefix.len())?;
+            (head.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some((rest, value))
+        })
     }
 
     /// The value given, or the default.
@@ -258,6 +279,22 @@ mod tests {
         let given = OptionMap::new().with("maxFileAgess", "1");
         let error = Options::check("file source", TABLE, given).unwrap_err().to_string();
         assert!(error.contains("the nearest is `maxFileAge`"), "{error}");
+    }
+
+    #[test]
+    fn a_row_with_a_name_in_it_takes_every_such_option() {
+        static TABLE: &[&[OptionSpec]] = &[&[
+            OptionSpec::new("headers.NAME", OptionKind::Text, "a header"),
+            OptionSpec::new("http.NAME.bearer", OptionKind::Secret, "a token"),
+        ]];
+        let given = OptionMap::new().with("Headers.X-Id", "7").with("http.a.b.bearer", "t");
+        let options = Options::check("sink", TABLE, given).unwrap();
+        assert_eq!(options.below("headers.").collect::<Vec<_>>(), [("X-Id", "7")]);
+        assert_eq!(options.text("http.a.b.bearer"), Some("t"));
+        for wrong in ["headers.", "header.x", "http.bearer", "http..beare", "hü"] {
+            let given = OptionMap::new().with(wrong, "");
+            assert!(Options::check("sink", TABLE, given).is_err(), "{wrong}");
+        }
     }
 
     #[test]

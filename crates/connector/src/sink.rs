@@ -1,6 +1,6 @@
 //! What a sink must do.
 
-use crate::{Clock, OptionSpec, Options};
+use crate::{Clock, OptionSpec, Options, SinkEffects};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
@@ -113,6 +113,8 @@ pub struct SinkContext {
     pub schema: SchemaRef,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
+    /// Where a sink that calls others remembers what they answered.
+    pub effects: SinkEffects,
     /// Runtime settings of the session. With `onefold.readOnly` set to `true` the caller only looks
     /// (`last_mark`, `audit`), maybe while a query runs: `open` changes nothing then.
     pub conf: BTreeMap<String, String>,

@@ -19,6 +19,7 @@ pub(crate) mod content;
 mod csv_lines;
 pub(crate) mod encode;
 mod json_lines;
+mod json_objects;
 pub(crate) mod leftovers;
 mod line_file;
 mod manifest;
@@ -42,6 +43,7 @@ mod value_text;
 use async_trait::async_trait;
 use columns::Columns;
 use encode::Encoding;
+pub(crate) use json_objects::JsonObjects;
 use manifest::{Keeper, Manifest, Retention};
 use once::OneBatch;
 use onefold_connector::{

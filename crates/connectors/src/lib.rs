@@ -7,6 +7,7 @@ pub mod file_sink;
 pub mod file_source;
 mod formats;
 mod held_rows;
+pub mod http;
 mod java_pattern;
 pub mod jdbc;
 pub mod kafka;
@@ -50,6 +51,7 @@ pub static SINKS: &[&SinkSpec] = &[
     &kafka::sink::SPEC,
     &delta::SINK,
     &jdbc::SINK,
+    &http::SINK,
 ];
 
 /// Every format of tables that keep a log, by name in `USING …`.

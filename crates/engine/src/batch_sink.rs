@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use onefold_connector::{
     Attempt, Clock, Fence, ONE_BATCH, Options, OutputMode, SAVE_MODE, SinkContext, SinkDefinition,
-    SinkRequest, SinkSpec, StagedOutput,
+    SinkEffects, SinkRequest, SinkSpec, StagedOutput,
 };
 use onefold_storage::Store;
 use onefold_types::{BatchId, Error, Generation, OptionMap, QueryId, Result, RunId};
@@ -148,6 +148,7 @@ async fn run(
         follows: false,
         schema: plan.schema(),
         clock: Arc::clone(&session.inner.timer) as Arc<dyn Clock>,
+        effects: SinkEffects::forgotten(query),
         conf,
     };
     let sink = sink.open(context).await?;

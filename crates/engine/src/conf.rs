@@ -5,6 +5,7 @@ use onefold_connector::{OptionKind, OptionSpec, Options};
 use onefold_types::{Error, NamesOnly, OptionMap, Result};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// The setting of the folder that holds the folders of tables.
@@ -163,12 +164,100 @@ pub static SETTINGS: &[OptionSpec] = &[
         "certificates in PEM that vouch for that registry, beside those of the machine",
     ),
     OptionSpec::new(
+        "onefold.http.allow",
+        OptionKind::Text,
+        "hosts and networks that alone may be called over HTTP, with commas between; by default all. \
+         Fixed when the session or the server starts",
+    ),
+    OptionSpec::new(
+        "onefold.http.deny",
+        OptionKind::Text,
+        "hosts and networks that are never called. Fixed as the one above",
+    ),
+    OptionSpec::new(
+        "onefold.http.privateNetworks",
+        OptionKind::Choice(&["allowed", "refused"]),
+        "whether hosts in private networks may be called; refused by a server that others than this \
+         machine reach. Fixed as the one above",
+    )
+    .default("allowed"),
+    OptionSpec::new("onefold.http.timeout", OptionKind::Duration, "how long one try of http_call may take")
+        .default("30s"),
+    OptionSpec::new(
+        "onefold.http.maxInFlight",
+        OptionKind::Count { min: 1, max: 10_000 },
+        "calls of http_call at the same time",
+    )
+    .default("32"),
+    OptionSpec::new(
+        "onefold.http.requestsPerSecond",
+        OptionKind::Count { min: 1, max: 1_000_000 },
+        "calls of http_call a second, tries counted; no limit if not set",
+    ),
+    OptionSpec::new(
+        "onefold.http.maxRetries",
+        OptionKind::Count { min: 0, max: 1_000 },
+        "tries of http_call after the first",
+    )
+    .default("5"),
+    OptionSpec::new(
+        "onefold.http.retryOn",
+        OptionKind::Text,
+        "statuses after which http_call calls again",
+    )
+    .default("408,409,425,429,500,502,503,504"),
+    OptionSpec::new(
+        "onefold.http.maxReplyBytes",
+        OptionKind::Bytes,
+        "the longest reply that http_call reads",
+    )
+    .default("1m"),
+    OptionSpec::new(
+        "onefold.http.failureThreshold",
+        OptionKind::Count { min: 0, max: 1_000_000 },
+        "failures in a row after which http_call leaves a receiver alone; 0 is never",
+    )
+    .default("20"),
+    OptionSpec::new(
+        "onefold.http.coolDown",
+        OptionKind::Duration,
+        "how long that lasts, until one call tries again",
+    )
+    .default("10s"),
+    OptionSpec::new(
+        "onefold.http.tls.certificates",
+        OptionKind::Text,
+        "certificates in PEM that vouch for receivers of http_call, beside those of the machine",
+    ),
+    OptionSpec::new(
+        "onefold.http.NAME.url",
+        OptionKind::Text,
+        "where the credentials NAME may go: this address and those below it",
+    ),
+    OptionSpec::new(
+        "onefold.http.NAME.bearer",
+        OptionKind::Secret,
+        "token that http_call sends there with option auth => NAME",
+    ),
+    OptionSpec::new("onefold.http.NAME.user", OptionKind::Text, "user, in place of a token"),
+    OptionSpec::new("onefold.http.NAME.password", OptionKind::Secret, "that user's password"),
+    OptionSpec::new(
+        "onefold.http.NAME.header",
+        OptionKind::Secret,
+        "a header that goes with it, such as `X-Api-Key: …`",
+    ),
+    OptionSpec::new(
         TIME_ZONE,
         OptionKind::Text,
         "zone in which dates and times without one are read, computed and shown",
     )
     .default("UTC"),
 ];
+
+/// Settings by which who starts a session or a server bounds what its users may reach: they are not
+/// changed later.
+const SEALED: [&str; 3] =
+    ["onefold.http.allow", "onefold.http.deny", "onefold.http.privateNetworks"];
 
 /// The setting of the session's time zone.
 pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
@@ -181,6 +270,7 @@ pub struct RuntimeConf {
     values: Arc<RwLock<BTreeMap<String, String>>>,
     /// The planner, which has the session's zone too.
     planner: Arc<OnceLock<SessionContext>>,
+    sealed: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for RuntimeConf {
@@ -196,11 +286,23 @@ impl RuntimeConf {
     /// Invalid, when the engine knows the setting and the value is not of its kind, and for a
     /// setting of Onefold's own that there is not.
     pub fn set(&self, name: impl Into<String>, value: impl Into<String>) -> Result<()> {
-        let (name, value) = (name.into(), value.into());
+        let (mut name, value) = (name.into(), value.into());
+        if let Some(bound) = sealed(&name) {
+            // One spelling, so that no other one of it is overlooked.
+            bound.clone_into(&mut name);
+        }
+        if self.sealed.load(Ordering::Relaxed) {
+            not_sealed(&name)?;
+        }
         let value = checked(&name, value)?;
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(name, value);
         self.tell_planner();
         Ok(())
+    }
+
+    /// From now on, what bounds the session's users stays as it is.
+    pub(crate) fn seal(&self) {
+        self.sealed.store(true, Ordering::Relaxed);
     }
 
     /// Lets a planner know the zone, now and when it changes.
@@ -217,6 +319,10 @@ impl RuntimeConf {
 
     /// Goes back to the default.
     pub fn unset(&self, name: &str) {
+        if self.sealed.load(Ordering::Relaxed) && not_sealed(name).is_err() {
+            tracing::warn!("setting {name} is fixed, and stays");
+            return;
+        }
         self.values.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.tell_planner();
     }
@@ -236,6 +342,22 @@ impl RuntimeConf {
     pub(crate) fn snapshot(&self) -> Conf {
         Conf { values: self.all() }
     }
+}
+
+/// The setting of [`SEALED`] that a name means.
+fn sealed(name: &str) -> Option<&'static str> {
+    SEALED.into_iter().find(|sealed| sealed.eq_ignore_ascii_case(name))
+}
+
+/// # Errors
+/// Invalid: the setting is not one of users.
+fn not_sealed(name: &str) -> Result<()> {
+    if sealed(name).is_some() {
+        return Err(Error::invalid(format!(
+            "{name} is fixed when the session or the server starts; give it there, with --conf"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether a session or a query takes this value.
@@ -281,6 +403,7 @@ impl Conf {
     /// The same with settings of the query itself.
     pub(crate) fn with(mut self, own: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
         for (name, value) in own {
+            not_sealed(&name)?;
             let value = checked(&name, value)?;
             self.values.insert(name, value);
         }
@@ -348,6 +471,20 @@ mod tests {
         assert!(error.to_string().contains("onefold.requireExactlyOnce"), "{error}");
         conf.set("spark.some.other", "x").unwrap();
         assert_eq!(conf.get("spark.some.other").as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn what_bounds_users_is_fixed_at_the_start() {
+        let conf = RuntimeConf::default();
+        conf.set("onefold.http.allow", "api.example.com").unwrap();
+        conf.seal();
+        let error = conf.set("ONEFOLD.http.allow", "*.example.com").unwrap_err();
+        assert!(error.to_string().contains("--conf"), "{error}");
+        conf.unset("onefold.http.allow");
+        assert_eq!(conf.get("onefold.http.allow").as_deref(), Some("api.example.com"));
+        let own = [("onefold.http.privateNetworks".to_owned(), "allowed".to_owned())];
+        assert!(conf.snapshot().with(own).is_err());
+        conf.set("onefold.http.partner.bearer", "t").unwrap();
     }
 
     #[test]

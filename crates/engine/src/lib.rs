@@ -15,6 +15,7 @@ mod checkpoint;
 pub mod checkpoint_tools;
 mod conf;
 mod distinct_columns;
+mod effects;
 mod evolution;
 mod explain;
 mod fault;

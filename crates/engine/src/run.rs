@@ -236,6 +236,7 @@ impl Runner {
         let (store, numbers) = (term.store.as_ref(), &term.driver.numbers);
         let swept = async {
             store.delete_all(&term.left_behind).await?;
+            term.effects.sweep(term.retained.from).await?;
             checkpoint::sweep(store, term.retained.from, numbers).await
         };
         if let Err(error) = swept.await {

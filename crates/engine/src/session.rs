@@ -17,7 +17,7 @@ use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
-use onefold_connector::{SchemaRegistry, Settings, SinkSpec, SourceSpec, TableSpec};
+use onefold_connector::{OutsideCalls, SchemaRegistry, Settings, SinkSpec, SourceSpec, TableSpec};
 use onefold_state::{MEMORY_LIMIT_OPTION, MemoryBudget};
 use onefold_types::{Error, Result};
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ pub struct Connectors {
     pub tables: &'static [&'static TableSpec],
     /// Makes what asks registries of schemas, for functions that take theirs from one.
     pub registry: Option<fn(Settings) -> Arc<dyn SchemaRegistry>>,
+    /// Makes what calls others over HTTP, for `http_call`.
+    pub calls: Option<fn(Settings) -> Arc<dyn OutsideCalls>>,
 }
 
 /// Settings, tables and queries, as Spark's `SparkSession`. Cheap to clone; all clones are one
@@ -123,6 +125,12 @@ impl SessionBuilder {
             let registry = make(Arc::new(move |name| conf.get(name)));
             onefold_plan::functions::use_registry(&context, registry)?;
         }
+        if let Some(make) = self.connectors.calls {
+            let conf = conf.clone();
+            let calls = make(Arc::new(move |name| conf.get(name)));
+            onefold_plan::functions::use_calls(&context, calls)?;
+        }
+        conf.seal();
         let state_budget = state_budget(&conf)?;
         let tasks = Tasks::new(self.threads.unwrap_or(processors))?;
         let inner = Arc::new(SessionInner {

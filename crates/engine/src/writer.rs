@@ -78,7 +78,7 @@ static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
 pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
 
 /// Sinks that keep no files.
-pub(crate) const NO_FILES: [&str; 4] = ["console", "kafka", "memory", "noop"];
+pub(crate) const NO_FILES: [&str; 5] = ["console", "http", "kafka", "memory", "noop"];
 
 /// Sinks that are functions of the user, which Spark too runs without a checkpoint if none is given.
 const FUNCTIONS: [&str; 2] = ["foreach", "foreachBatch"];
@@ -532,7 +532,7 @@ fn open_checkpoint(session: &Session, location: Location, conf: &Conf) -> Result
 
 fn has_option(spec: &SinkSpec, name: &str) -> bool {
     let mut rows = spec.options.iter().flat_map(|rows| rows.iter());
-    rows.any(|row| row.name.eq_ignore_ascii_case(name))
+    rows.any(|row| row.means(name))
 }
 
 /// As [`Options::check`]; but a name that is nearer to one of the writer's own than to any of the

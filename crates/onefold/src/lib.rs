@@ -17,6 +17,7 @@ pub static CONNECTORS: Connectors = Connectors {
     sinks: onefold_connectors::SINKS,
     tables: onefold_connectors::TABLES,
     registry: Some(onefold_connectors::schema_registry::open),
+    calls: Some(onefold_connectors::http::calls),
 };
 
 /// Starts to make a session with the bundled sources and sinks.

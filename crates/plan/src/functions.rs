@@ -26,6 +26,7 @@ mod extremes;
 pub(crate) mod floats;
 pub(crate) mod generators;
 pub(crate) mod higher_order;
+pub(crate) mod http_call;
 mod implicit;
 pub(crate) mod inferred;
 pub(crate) mod json;
@@ -55,6 +56,7 @@ pub(crate) mod window;
 pub(crate) mod zone;
 pub(crate) mod zoned_times;
 
+pub use http_call::{calls_of, use_calls};
 pub use inferred::{CsvColumns, JsonColumns};
 pub use registry::use_registry;
 
@@ -90,8 +92,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for function in OWN.values() {
         state.register_udf(Arc::clone(function)).map_err(failure::planning)?;
     }
-    // Not among our own above: a session may have one that asks a registry.
+    // Not among our own above: a session may have those that ask a registry, and call others.
     state.register_udf(Arc::new(avro::from_avro(None))).map_err(failure::planning)?;
+    state.register_udf(Arc::new(http_call::function(None, None))).map_err(failure::planning)?;
     for function in collected::functions() {
         state.register_udaf(function).map_err(failure::planning)?;
     }

@@ -14,6 +14,7 @@
 
 mod batch;
 mod bounds;
+mod calls;
 mod check;
 mod counting;
 mod dead_letters;
@@ -43,7 +44,7 @@ use datafusion::common::tree_node::TransformedResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use onefold_connector::{OutputMode, Source, SourceDefinition};
+use onefold_connector::{EffectsLog, OutputMode, Source, SourceDefinition};
 use onefold_operators::{EventTimeStats, OperatorMetrics};
 use onefold_state::{BatchState, OperatorId, OperatorSpec};
 use onefold_types::{BatchId, Error, OffsetRange, QueryId, Result};
@@ -114,6 +115,8 @@ pub struct BatchContext {
     pub late_rows: Option<SideSender>,
     /// Where records go that cannot be processed; they need it if the plan was made for them.
     pub dead_letters: Option<SideSender>,
+    /// Where functions that call others remember what they answered; `None` remembers nothing.
+    pub effects: Option<Arc<dyn EffectsLog>>,
 }
 
 /// An operator with state in the plan of a batch.
@@ -351,6 +354,7 @@ impl StreamingPlan {
             SessionStateBuilder::new_from_existing(session.clone()).with_config(config).build();
         let optimised = state.optimize(&self.plan).map_err(failure::planning)?;
         let optimised = joins::static_side_first(optimised).map_err(failure::planning)?;
+        let optimised = calls::unnest(optimised).map_err(failure::planning)?;
         let late = late::LateColumns::of(&optimised, self.mode).map_err(failure::planning)?;
         let leaving = Leaving { late, letters: self.letters.clone() };
         Ok(Prepared { state, optimised, leaving })

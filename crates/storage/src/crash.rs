@@ -15,6 +15,14 @@ pub enum CrashPoint {
     IntentCreated,
     /// While staged files are written: at least one is begun.
     StageDuring,
+    /// Before a call to the outside world.
+    CallBefore,
+    /// After its reply, before that is durable.
+    CallAnswered,
+    /// Before a group of replies is made durable.
+    EffectsBefore,
+    /// After it is durable.
+    EffectsCreated,
     /// Before what the batch wrote into the state is made durable.
     StateBefore,
     /// After it is durable.
@@ -54,6 +62,10 @@ impl CrashPoint {
         CrashPoint::IntentBefore,
         CrashPoint::IntentCreated,
         CrashPoint::StageDuring,
+        CrashPoint::CallBefore,
+        CrashPoint::CallAnswered,
+        CrashPoint::EffectsBefore,
+        CrashPoint::EffectsCreated,
         CrashPoint::StateBefore,
         CrashPoint::StateCreated,
         CrashPoint::StageDone,
@@ -77,6 +89,10 @@ impl CrashPoint {
             CrashPoint::IntentBefore => "intent.before",
             CrashPoint::IntentCreated => "intent.created",
             CrashPoint::StageDuring => "stage.during",
+            CrashPoint::CallBefore => "call.before",
+            CrashPoint::CallAnswered => "call.answered",
+            CrashPoint::EffectsBefore => "effects.before",
+            CrashPoint::EffectsCreated => "effects.created",
             CrashPoint::StateBefore => "state.before",
             CrashPoint::StateCreated => "state.created",
             CrashPoint::StageDone => "stage.done",

@@ -5,6 +5,7 @@
 //! *What it is not:* a place for behaviour that only one crate needs.
 //! *Where to start:* [`Mark`], then [`OffsetRange`].
 
+mod effect;
 mod error;
 mod guarantee;
 mod ids;
@@ -13,6 +14,7 @@ mod offset;
 mod options;
 mod secret;
 
+pub use effect::{CallKey, Reply};
 pub use error::{Error, ErrorKind, Result};
 pub use guarantee::{Delivery, Replay};
 pub use ids::{BatchId, Generation, Nonce, QueryId, RunId};

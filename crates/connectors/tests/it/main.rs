@@ -10,6 +10,7 @@
 )]
 
 mod delta;
+mod http;
 mod jdbc;
 mod kafka;
 mod sink;

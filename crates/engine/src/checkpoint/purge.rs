@@ -2,6 +2,7 @@
 
 use super::generation::outdated;
 use super::{commit_path, intent_path};
+use crate::effects::Effects;
 use onefold_connector::{Sink, Source};
 use onefold_storage::Store;
 use onefold_storage::crash::{CrashPoint, crash_point};
@@ -34,6 +35,7 @@ pub(crate) struct Purge {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) sinks: Vec<Arc<dyn Sink>>,
     pub(crate) sources: Vec<Arc<dyn Source>>,
+    pub(crate) effects: Arc<Effects>,
     pub(crate) gone_before: BatchId,
     pub(crate) keep_from: BatchId,
     /// The generation whose prepared records go by name; `None` where there are none.
@@ -61,7 +63,7 @@ impl Purge {
         for sink in &self.sinks {
             sink.retain(self.keep_from).await?;
         }
-        Ok(())
+        self.effects.retain(self.keep_from).await
     }
 }
 

@@ -201,7 +201,10 @@ pub async fn fork(from: &dyn Store, contents: &Contents, to: &dyn Store) -> Resu
             batch.is_none_or(|id| last_commit.is_none_or(|last| id > last.0))
         });
         let generation = path.starts_with("_onefold/generations/");
-        carried(path) && !uncommitted && !unneeded && !generation
+        // Calls and marks are the old query's.
+        let effects =
+            ["_onefold/effects/", "_onefold/refused/"].iter().any(|it| path.starts_with(it));
+        carried(path) && !uncommitted && !unneeded && !generation && !effects
     };
     let mut paths: Vec<String> =
         contents.files.keys().filter(|path| copied(path)).cloned().collect();

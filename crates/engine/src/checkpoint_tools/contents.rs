@@ -204,7 +204,8 @@ impl Contents {
                     true
                 }
                 ["_onefold", "accepted", name] => accepted_name(name),
-                ["_onefold", "sources" | "rewound", ..] => true,
+                ["_onefold", "effects", name] => super::effects::batch_of(name).is_some(),
+                ["_onefold", "sources" | "rewound" | "refused", ..] => true,
                 _ => false,
             };
             if !known {

@@ -74,6 +74,8 @@ pub fn plan_rewind(
             files.push(format!("offsets/{batch}"));
         }
     }
+    // What calls of these batches answered: the batches that come in their place are others.
+    files.extend(contents.files.keys().filter(|path| later_effects(path, to_batch)).cloned());
     for (id, log) in &contents.sources {
         files.extend(source_entries(contents, to_batch, id, log, &mut remarks));
     }
@@ -94,6 +96,11 @@ pub fn plan_rewind(
     }
     let sink_holds = later_mark(to_batch, sink, later, &mut remarks)?;
     Ok(RewindPlan { to_batch, batches, files, sink_holds, remarks })
+}
+
+fn later_effects(path: &str, to_batch: BatchId) -> bool {
+    let name = path.strip_prefix("_onefold/effects/");
+    name.and_then(super::effects::batch_of).is_some_and(|batch| batch > to_batch)
 }
 
 fn check_target(contents: &Contents, to_batch: BatchId) -> Result<()> {

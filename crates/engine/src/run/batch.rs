@@ -14,7 +14,7 @@ use super::watermark;
 use crate::checkpoint::{self, Purge};
 use crate::progress::offset_json;
 use datafusion::physical_plan::ExecutionPlanProperties;
-use onefold_connector::{Attempt, Fence, Source, StagedOutput};
+use onefold_connector::{Attempt, EffectsLog, Fence, Source, StagedOutput};
 use onefold_operators::EventTimeStats;
 use onefold_plan::stream::{BatchContext, BatchPlan, OperatorInBatch};
 use onefold_protocol::record::{Commit, Prepared, SinkOutput};
@@ -33,6 +33,8 @@ use std::sync::atomic::Ordering;
 /// One batch under way.
 pub(super) struct Work {
     pub(super) batch: BatchId,
+    /// Whether an earlier driver may have run it.
+    pub(super) again: bool,
     pub(super) ranges: Vec<OffsetRange>,
     pub(super) timestamp_ms: i64,
     pub(super) latest: Vec<Option<Offset>>,
@@ -89,7 +91,7 @@ impl Runner {
             }
         }
         let timestamp_ms = term.facts.last_intent.as_ref().map_or(0, |it| it.batch_timestamp_ms);
-        let work = Work { batch, ranges, timestamp_ms, latest: Vec::new(), phases };
+        let work = Work { batch, again: true, ranges, timestamp_ms, latest: Vec::new(), phases };
         self.run_batch(term, work).await
     }
 
@@ -105,7 +107,7 @@ impl Runner {
         let phases = Phases::new(Arc::clone(&self.around.timer));
         self.around.query.say("Committing the last batch", true);
         let ranges = term.last_ranges();
-        let work = Work { batch, ranges, timestamp_ms: 0, latest: Vec::new(), phases };
+        let work = Work { batch, again: true, ranges, timestamp_ms: 0, latest: Vec::new(), phases };
         let fence = Arc::clone(&term.driver.fence);
         let finished = term.sinks.finish(&published, unpublished, &term.facts, fence.as_ref());
         let mut publication = finished.await?;
@@ -153,6 +155,7 @@ impl Runner {
         };
         let definition = &self.around.definition;
         let (out, ways) = WaysOut::of(definition);
+        term.effects.begin(work.batch, work.again);
         let context = BatchContext {
             query: self.around.query.id,
             batch: work.batch,
@@ -161,6 +164,7 @@ impl Runner {
             state: state.clone().map(|state| state as Arc<dyn BatchState>),
             late_rows: out.late_rows,
             dead_letters: out.dead_letters,
+            effects: Some(Arc::clone(&term.effects) as Arc<dyn EffectsLog>),
         };
         let planned = definition.plan.instantiate(&self.around.state, &reads, &context).await?;
         work.phases.lap(Phase::QueryPlanning);
@@ -170,6 +174,8 @@ impl Runner {
         let state_of_batch = state.as_deref();
         let staged = self.stage(term, work, (&planned, ways), state_of_batch).await?;
         let Staged { outputs, letters_in_main, state: state_ref } = staged;
+        // What functions heard is written down before anything is published.
+        term.effects.flush().await?;
         let state_ms = state_ref.as_ref().map_or(0, |(_, ms)| *ms);
         let state_ref = state_ref.map(|(reference, _)| reference);
         crash_point(CrashPoint::StageDone);
@@ -390,6 +396,7 @@ impl Runner {
         let purge = Purge {
             store: Arc::clone(&term.store),
             sinks: term.sinks.all(),
+            effects: Arc::clone(&term.effects),
             sources: term.sources.iter().map(|it| Arc::clone(&it.source) as _).collect(),
             gone_before: term.retained.from,
             keep_from,

@@ -40,6 +40,12 @@ pub(crate) fn launch(session: &Session, definition: QueryDefinition) -> Result<S
     let id = session.inner.tasks.wait(async move { checkpoint::identity(&store).await })?;
     let mut state = session.inner.context.state();
     definition.conf.zone_of(state.config_mut());
+    if let Some(make) = session.inner.connectors.calls {
+        // A query calls under the settings of its start.
+        let conf = definition.conf.clone();
+        let calls = make(Arc::new(move |name| conf.text(name).map(str::to_owned)));
+        onefold_plan::functions::calls_of(state.config_mut(), calls);
+    }
     let operators: Arc<[OperatorSpec]> = definition.plan.operators(&state)?.into();
     for warning in definition.plan.warnings() {
         tracing::warn!("query {id}: {warning}");

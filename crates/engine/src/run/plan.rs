@@ -42,7 +42,7 @@ impl Runner {
         let intent = self.intent(term, &ranges, now_ms)?;
         let latest = proposed.into_iter().map(|proposal| proposal.latest).collect();
         let timestamp_ms = intent.batch_timestamp_ms;
-        let mut work = Work { batch, ranges, timestamp_ms, latest, phases };
+        let mut work = Work { batch, again: false, ranges, timestamp_ms, latest, phases };
         if planted(Bug::PublishBeforeIntent) {
             let mut computed = self.compute(term, &mut work).await?;
             let published = self.publish(term, &mut work, &mut computed).await?;

@@ -33,8 +33,8 @@ pub(crate) struct Report<'a> {
     pub(crate) looked_before_ms: Option<i64>,
 }
 
-/// Sinks of which Spark tells how many rows they took.
-const COUNTING: [&str; 4] = ["console", "foreach", "memory", "noop"];
+/// Sinks of which it is told how many rows they took: Spark's, and ours of the same kind.
+const COUNTING: [&str; 5] = ["console", "foreach", "http", "memory", "noop"];
 
 /// Whether progress tells how many rows a sink of this name took.
 pub(crate) fn counts_rows(format: Option<&str>) -> bool {

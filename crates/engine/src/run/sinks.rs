@@ -94,6 +94,7 @@ impl Sinks {
                 schema: Arc::clone(&further.schema),
                 last_commit: context.last_commit.filter(|_| took_part),
                 follows: roles.followers.contains(&(place + 1)),
+                effects: context.effects.of_site(further.name()),
                 ..context.clone()
             };
             all.push(OpenSink {

@@ -6,10 +6,13 @@ use super::state::TermState;
 use super::timed::TimedSource;
 use super::watermark;
 use crate::checkpoint::{self, Driver, Found, HostName, Retained, SinkFacts, Takeover};
+use crate::effects::Effects;
 use crate::query::QueryShared;
 use crate::timer::Timer;
 use datafusion::execution::session_state::SessionState;
-use onefold_connector::{Clock, SinkContext, SourceContext, SourceDefinition};
+use onefold_connector::{
+    Clock, EffectsLog, SinkContext, SinkEffects, SourceContext, SourceDefinition,
+};
 use onefold_plan::stream::{BatchWatermark, StreamSource};
 use onefold_protocol::record::{Intent, IntentVersion};
 use onefold_protocol::recovery::{Facts, Next, decide};
@@ -51,6 +54,8 @@ pub(crate) struct Term {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) sources: Vec<OpenSource>,
     pub(crate) sinks: Sinks,
+    /// What calls to the outside answered.
+    pub(crate) effects: Arc<Effects>,
     pub(crate) retained: Retained,
     /// Records of batches long over that fenced drivers left.
     pub(crate) left_behind: Vec<String>,
@@ -91,7 +96,13 @@ impl Term {
         let mut found = checkpoint::gather(store.as_ref(), batches_retained).await?;
         let left_behind = std::mem::take(&mut found.left_behind);
         let sources = open_sources(around, &store, &found).await?;
-        let sinks = open_sinks(around, driver.generation, &found).await?;
+        let effects = Effects::new(
+            Arc::clone(&store),
+            Arc::clone(&driver.fence) as _,
+            around.query.id,
+            driver.generation,
+        );
+        let sinks = open_sinks(around, &driver, &effects, &found).await?;
         let facts = with_mark(around, &store, &sinks, found).await?;
         crash_point(CrashPoint::RecoveryBefore);
         let retained = Retained {
@@ -106,6 +117,7 @@ impl Term {
             store,
             sources,
             sinks,
+            effects,
             retained,
             left_behind,
             purge: None,
@@ -167,6 +179,9 @@ impl Term {
 
     /// Waits for what runs in the background.
     pub(crate) async fn close(mut self) {
+        if let Err(error) = self.effects.flush().await {
+            tracing::warn!("not all replies of calls were written down: {}", error.chain());
+        }
         if let Some(purge) = self.purge.take() {
             let _ = purge.await;
         }
@@ -243,16 +258,25 @@ async fn open_sources(
     Ok(sources)
 }
 
-async fn open_sinks(around: &Surroundings, generation: Generation, found: &Found) -> Result<Sinks> {
+async fn open_sinks(
+    around: &Surroundings,
+    driver: &Driver,
+    effects: &Arc<Effects>,
+    found: &Found,
+) -> Result<Sinks> {
     let context = SinkContext {
         query: around.query.id,
         run: around.query.run_id,
-        generation,
+        generation: driver.generation,
         last_commit: found.last_commit(),
         last_intent: found.last_intent().map(|(batch, _)| batch),
         follows: false,
         schema: around.definition.plan.schema(),
         clock: clock(&around.timer),
+        effects: SinkEffects {
+            log: Arc::clone(effects) as Arc<dyn EffectsLog>,
+            site: "sink".to_owned(),
+        },
         conf: around.definition.conf.values().clone(),
     };
     Sinks::open(&around.definition, context, &found.facts).await

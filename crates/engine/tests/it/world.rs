@@ -590,6 +590,9 @@ pub struct World {
 
 type Places = Arc<Mutex<BTreeMap<String, Arc<Memory>>>>;
 
+const NO_CONNECTORS: Connectors =
+    Connectors { sources: &[], sinks: &[], tables: &[], registry: None, calls: None };
+
 /// Sessions are dear; worlds of one test share one. Each host is a process of its own, unless it is
 /// another's neighbour.
 pub struct Host {
@@ -612,17 +615,16 @@ impl Host {
 
     fn of(timer: Arc<ManualTimer>, places: Places, process: Process) -> Self {
         let known = Arc::clone(&places);
-        let session =
-            Session::builder(Connectors { sources: &[], sinks: &[], tables: &[], registry: None })
-                .timer(Arc::<ManualTimer>::clone(&timer))
-                .threads(2)
-                .process(process.clone())
-                .stores(Arc::new(move |location, _| {
-                    let store = known.lock().unwrap().entry(location).or_default().clone();
-                    Box::pin(async move { Ok(store as Arc<dyn Store>) })
-                }))
-                .build()
-                .unwrap();
+        let session = Session::builder(NO_CONNECTORS)
+            .timer(Arc::<ManualTimer>::clone(&timer))
+            .threads(2)
+            .process(process.clone())
+            .stores(Arc::new(move |location, _| {
+                let store = known.lock().unwrap().entry(location).or_default().clone();
+                Box::pin(async move { Ok(store as Arc<dyn Store>) })
+            }))
+            .build()
+            .unwrap();
         Host { session, timer, places, process, next: AtomicU64::new(0) }
     }
 

@@ -4,9 +4,11 @@ use super::counting::CountingExec;
 use super::physical::BatchPlanner;
 use super::table::{place, stream_definition};
 use super::{
-    BatchContext, BatchPlan, BatchWatermark, Prepared, StreamingPlan, fixed, propagate, seeded,
+    BatchContext, BatchPlan, BatchWatermark, Prepared, StreamingPlan, calls, fixed, propagate,
+    seeded,
 };
 use crate::failure;
+use crate::functions::http_call::Handle;
 use crate::observe::ObservedPlanner;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -76,8 +78,12 @@ fn bind(
     context: &BatchContext,
 ) -> PlanResult<LogicalPlan> {
     let mut counted = vec![false; reads.len()];
+    let caller = Handle::of(&prepared.state);
     let bound = prepared.optimised.clone().transform_up_with_subqueries(|node| {
-        let node = node.map_expressions(|expr| fixed::fill(expr, context))?;
+        let node = node.map_expressions(|expr| {
+            fixed::fill(expr, context)?
+                .transform_data(|expr| calls::bind(expr, caller.as_ref(), context))
+        })?;
         let LogicalPlan::TableScan(scan) = &node.data else { return Ok(node) };
         let Some(definition) = stream_definition(scan) else { return Ok(node) };
         let found = place(&plan.sources, &definition).and_then(|place| {
@@ -113,6 +119,7 @@ pub(super) fn filled(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         state: None,
         late_rows: None,
         dead_letters: None,
+        effects: None,
     };
     plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| fixed::fill(expr, &context))

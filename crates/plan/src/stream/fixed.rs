@@ -6,6 +6,7 @@
 //! that evaluates it ([`super::seeded`]).
 
 use super::BatchContext;
+use super::calls;
 use super::random::{RandomFunction, RandomKind, mix};
 use crate::{failure, functions};
 use arrow::datatypes::{DataType, Field};
@@ -55,6 +56,9 @@ pub(super) fn fix(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn fix_call(expr: Expr, sites: &mut u32) -> PlanResult<Transformed<Expr>> {
     let Expr::ScalarFunction(call) = expr else { return Ok(Transformed::no(expr)) };
+    if let Some(call) = calls::mark(&call, sites) {
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
     let name = call.func.name().to_lowercase();
     if call.args.is_empty() && TIME_FUNCTIONS.contains(&name.as_str()) {
         let data_type = call.func.return_type(&[])?;

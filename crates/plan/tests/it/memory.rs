@@ -128,6 +128,7 @@ pub fn batch(number: u64) -> BatchContext {
         state: None,
         late_rows: None,
         dead_letters: None,
+        effects: None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! `_onefold/prepared/N-G`: what a batch computed, before it is published.
 
-use super::text::{not_json, shortened};
+use super::text::{not_json, sealed, unsealed};
 use crate::watermark::NodeWatermark;
-use onefold_types::{BatchId, Error, Generation, Result, Totals};
+use onefold_types::{BatchId, Generation, Result, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,14 +47,7 @@ impl Prepared {
     /// # Errors
     /// Corrupt, when the checksum does not fit or the JSON is not this record.
     pub fn parse(text: &str) -> Result<Self> {
-        let (head, json) = text.split_once('\n').unwrap_or((text, ""));
-        if head != heading(json) {
-            return Err(Error::corrupt(format!(
-                "the checksum line of the prepared record is `{}`, but its content gives `{}`",
-                shortened(head),
-                heading(json)
-            )));
-        }
+        let json = unsealed("prepared record", text)?;
         serde_json::from_str(json).map_err(|error| not_json("prepared record", 2, error))
     }
 
@@ -62,11 +55,6 @@ impl Prepared {
     #[must_use]
     pub fn encode(&self) -> String {
         // A struct of plain fields and a JSON value always has a JSON text.
-        let json = serde_json::to_string(self).unwrap_or_default();
-        format!("{}\n{json}", heading(&json))
+        sealed(&serde_json::to_string(self).unwrap_or_default())
     }
-}
-
-fn heading(json: &str) -> String {
-    format!("v1 {:08x}", crc32c::crc32c(json.as_bytes()))
 }

@@ -1,4 +1,5 @@
-//! The shape that all of Spark's text logs share: a version line, then the content.
+//! The shapes of records: Spark's (a version line, then the content), and ours (a version line with a
+//! checksum, then one line of JSON).
 
 use onefold_types::{Error, Result};
 
@@ -35,4 +36,29 @@ pub(super) fn shortened(text: &str) -> String {
 pub(super) fn not_json(what: &str, line: usize, error: serde_json::Error) -> Error {
     Error::corrupt(format!("line {line} of the {what} is not the JSON that belongs there"))
         .because(error)
+}
+
+/// A text of JSON behind its checksum line: `v1 CRC32C`, eight hexadecimal digits over the JSON.
+pub(super) fn sealed(json: &str) -> String {
+    format!("{}\n{json}", heading(json))
+}
+
+/// The JSON behind a checksum line.
+///
+/// # Errors
+/// Corrupt: the checksum does not fit.
+pub(super) fn unsealed<'a>(what: &str, text: &'a str) -> Result<&'a str> {
+    let (head, json) = text.split_once('\n').unwrap_or((text, ""));
+    if head == heading(json) {
+        return Ok(json);
+    }
+    Err(Error::corrupt(format!(
+        "the checksum line of the {what} is `{}`, but its content gives `{}`",
+        shortened(head),
+        heading(json)
+    )))
+}
+
+fn heading(json: &str) -> String {
+    format!("v1 {:08x}", crc32c::crc32c(json.as_bytes()))
 }

@@ -69,9 +69,15 @@ impl Server {
         config.limits = limits;
         config.python = false;
         let factory = Arc::new(|| {
-            Session::builder(Connectors { sources: &[], sinks: &[], tables: &[], registry: None })
-                .threads(1)
-                .build()
+            Session::builder(Connectors {
+                sources: &[],
+                sinks: &[],
+                tables: &[],
+                registry: None,
+                calls: None,
+            })
+            .threads(1)
+            .build()
         });
         let served = runtime.spawn(async move {
             let ready = |address| {

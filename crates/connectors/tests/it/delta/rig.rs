@@ -5,7 +5,8 @@ use crate::sink::rig::{Gate, ManualClock, stream};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use onefold_connector::{
-    Attempt, Clock, ONE_BATCH, Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest,
+    Attempt, Clock, ONE_BATCH, Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkEffects,
+    SinkRequest,
 };
 use onefold_connectors::delta;
 use onefold_storage::{LocalStore, Store, location};
@@ -80,6 +81,7 @@ impl Rig {
             follows: false,
             schema: Arc::clone(&self.schema),
             clock,
+            effects: SinkEffects::forgotten(self.query),
             conf: self.conf.clone(),
         };
         self.definition()?.open(context).await

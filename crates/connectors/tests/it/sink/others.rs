@@ -3,7 +3,8 @@
 use super::rig::{Gate, Rig, query, rows, schema, stream};
 use datafusion::prelude::SessionContext;
 use onefold_connector::{
-    Attempt, Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+    Attempt, Options, OutputMode, Sink, SinkContext, SinkDefinition, SinkEffects, SinkRequest,
+    SinkSpec,
 };
 use onefold_connectors::{console, memory, noop};
 use onefold_types::{BatchId, Generation, OptionMap, RunId};
@@ -30,6 +31,7 @@ fn context(last_commit: Option<u64>) -> SinkContext {
         follows: false,
         schema: schema(),
         clock: Rig::local(std::path::Path::new("/nowhere")).clock,
+        effects: SinkEffects::forgotten(query()),
         conf: BTreeMap::new(),
     }
 }

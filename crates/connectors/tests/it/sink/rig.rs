@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use onefold_connector::{
     Attempt, Clock, Fence, Options, OutputMode, RowStream, Sink, SinkContext, SinkDefinition,
-    SinkRequest, SinkSpec,
+    SinkEffects, SinkRequest, SinkSpec,
 };
 use onefold_connectors::file_sink;
 use onefold_storage::{LocalStore, Store};
@@ -127,6 +127,7 @@ impl Rig {
             follows: self.follows,
             schema: Arc::clone(&self.schema),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            effects: SinkEffects::forgotten(self.query),
             conf: self.conf.clone(),
         };
         self.definition()?.open(context).await
