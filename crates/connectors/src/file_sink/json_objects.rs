@@ -5,9 +5,11 @@ use super::line_file::{Lines, lines};
 use super::options::{self, FileOptions, Format};
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use onefold_connector::Options;
+use onefold_connector::{OptionSpec, Options};
 use onefold_types::{OptionMap, Result};
 use std::sync::Arc;
+
+static TABLE: &[&[OptionSpec]] = &[options::COMMON, options::JSON];
 
 /// Makes the objects.
 #[derive(Debug)]
@@ -22,8 +24,7 @@ impl JsonObjects {
     /// # Errors
     /// Invalid: a column has a type that JSON does not hold, or the zone is none.
     pub(crate) fn new(schema: &Schema, time_zone: &str) -> Result<JsonObjects> {
-        let table: &'static [&'static [_]] = &[options::COMMON, options::JSON];
-        let options = Options::check("JSON", table, OptionMap::new())?;
+        let options = Options::check("JSON", TABLE, OptionMap::new())?;
         let options = FileOptions::read(Format::Json, &options)?;
         let columns = Columns::split(Format::Json, schema, &[])?;
         let lines = lines(&options, &columns.file, time_zone)?;

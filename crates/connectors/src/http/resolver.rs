@@ -24,7 +24,7 @@ impl StdError for NotAllowed {}
 
 impl NotAllowed {
     /// The reason that stands somewhere in a chain of causes.
-    pub(super) fn within(error: &(dyn StdError + 'static)) -> Option<&NotAllowed> {
+    pub(super) fn within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a NotAllowed> {
         match error.downcast_ref() {
             Some(found) => Some(found),
             None => NotAllowed::within(error.source()?),

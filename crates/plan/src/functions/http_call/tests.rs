@@ -6,10 +6,13 @@ use onefold_connector::{CallContent, CallKeys};
 use onefold_types::{CallKey, Mark, Published, QueryId};
 use std::sync::Mutex;
 
+/// Address, body and key.
+type Asked = (String, Option<String>, Option<CallKey>);
+
 /// Answers with what it was asked.
 #[derive(Debug, Clone, Default)]
 struct Echo {
-    asked: Arc<Mutex<Vec<(String, Option<String>, Option<CallKey>)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl OutsideCalls for Echo {
@@ -167,10 +170,8 @@ async fn what_is_remembered_is_not_asked_again_and_equal_calls_are_several() {
     // In another order, with one more.
     let again = remembered(known);
     assert_eq!(run(&again, &["a", "a", "c", "b"]).await, ["u:a", "u:a", "u:c", "u:b"]);
-    let asked = echo.asked.lock().unwrap();
-    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert_eq!(echo.asked.lock().unwrap().len(), 4);
     let log = Log(again);
-    drop(asked);
     let batch = log.batch(BatchId(3)).await.unwrap();
     assert!(reply(&echo, Some(batch.as_ref()), None, Some("x")).await.unwrap().is_none());
 }
