@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use onefold_connector::{
     Attempt, Clock, ONE_BATCH, Options, OutputMode, SAVE_MODE, Sink, SinkContext, SinkDefinition,
-    SinkRequest,
+    SinkEffects, SinkRequest,
 };
 use onefold_connectors::jdbc::database::Database;
 use onefold_connectors::jdbc::{self, Cell};
@@ -157,6 +157,7 @@ impl Rig {
             follows: false,
             schema: Arc::clone(&self.schema),
             clock,
+            effects: SinkEffects::forgotten(self.query),
             conf: self.conf.clone(),
         };
         self.definition()?.open(context).await
