@@ -8,7 +8,7 @@ const KILLS: &str = "300";
 /// Records that are delivered at least, and records a batch: so many that each kill may meet another
 /// batch.
 const RECORDS: &str = "1000000";
-const PER_BATCH: &str = "3200";
+const PER_BATCH: &str = "800";
 
 /// Kills a pipeline from Kafka to Kafka again and again, then counts what came.
 ///

@@ -134,6 +134,11 @@ public final class Client {
             answer.append('\t').append(header.key()).append('\t').append(text(header.value()));
         }
         answer.append('\n');
+        // A topic may hold more than memory does.
+        if (answer.length() > 65_536) {
+            System.out.print(answer);
+            answer.setLength(0);
+        }
     }
 
     private void produce(String[] parts) throws Exception {
