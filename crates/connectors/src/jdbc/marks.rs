@@ -200,7 +200,8 @@ impl Marks {
     ) -> Result<Option<Foreign>, Failure> {
         let sql = "SELECT query_id, MAX(batch_id) FROM {t} WHERE table_name = {1} \
                    AND query_id <> {2} AND batch_id >= 0 \
-                   AND query_id NOT LIKE '%.onefold.write.%' GROUP BY query_id LIMIT 1";
+                   AND query_id IN (SELECT query_id FROM {t} WHERE batch_id = -1) \
+                   GROUP BY query_id LIMIT 1";
         let values = [Cell::text(table), Cell::text(query.to_string())];
         let rows = session.query(&self.sql(sql), &values).await?;
         Ok(rows.first().and_then(|row| {

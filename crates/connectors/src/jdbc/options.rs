@@ -187,7 +187,10 @@ impl WriteOptions {
         let marks = options.text("onefold.jdbc.marksTable").unwrap_or("onefold_marks");
         let app = options.text("txnAppId").map(str::to_owned);
         let txn = match (app, options.count("txnVersion")) {
-            (Some(app), Some(version)) => Some((app, i64::try_from(version).unwrap_or(i64::MAX))),
+            // All tables of a database share their marks.
+            (Some(app), Some(version)) => {
+                Some((format!("{app} {table}"), i64::try_from(version).unwrap_or(i64::MAX)))
+            }
             (None, None) => None,
             _ => {
                 return Err(Error::invalid(

@@ -78,6 +78,15 @@ async fn a_numbered_write_is_made_once() {
         numbered("2").write("append", rows(&[1])).await.unwrap();
         numbered("4").write("append", rows(&[2])).await.unwrap();
         assert_eq!(rig.ids().await, [1, 2]);
+        // In another table the same number is another write, and a query may follow writes.
+        let other = super::rig::unique("other");
+        let beside = rig.clone().with("dbtable", &other);
+        let beside = super::rig::Rig { table: other, ..beside };
+        let numbered = beside.clone().with("txnAppId", "app").with("txnVersion", "3");
+        numbered.write("errorifexists", rows(&[5])).await.unwrap();
+        let sink = beside.open(1, None, None).await.unwrap();
+        beside.run(&*sink, 1, 0, vec![rows(&[6])]).await.unwrap();
+        assert_eq!(beside.ids().await, [5, 6]);
     });
 }
 
