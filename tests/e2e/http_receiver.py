@@ -30,7 +30,7 @@ class HttpReceiver:
                 key = self.headers.get("Idempotency-Key", "")
                 with receiver.lock:
                     receiver.bodies[key].append(body)
-                    receiver.headers.append(dict(self.headers))
+                    receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
                 status, text = receiver.answer(key, self.path, body)
                 data = text.encode()
                 self.send_response(status)

@@ -251,8 +251,8 @@ def test_secrets_are_sent_and_nowhere_shown(onefold: Onefold, tmp_path, receiver
     it.feeder.feed(1)
     said.append(it.start().finished())
     assert said[-1].status != 0
-    assert all(h["Authorization"] == f"Bearer {SECRET}" for h in receiver.headers)
-    assert all(h["X-Key"] == f"{SECRET}-too" for h in receiver.headers)
+    assert all(h["authorization"] == f"Bearer {SECRET}" for h in receiver.headers)
+    assert all(h["x-key"] == f"{SECRET}-too" for h in receiver.headers)
     for finished in said:
         assert SECRET not in finished.stdout + finished.stderr
     for file in it.checkpoint.rglob("*"):

@@ -267,8 +267,8 @@ fn headers(replies: &[Option<Reply>], nulls: NullBuffer) -> Result<MapArray> {
     let of = |reply: &Option<Reply>| reply.as_ref().map_or(0, |reply| reply.headers.len());
     let offsets = OffsetBuffer::from_lengths(replies.iter().map(of));
     let all = || replies.iter().flatten().flat_map(|reply| &reply.headers);
-    let names = StringArray::from_iter_values(all().map(|(name, _)| name));
-    let values = StringArray::from_iter_values(all().map(|(_, value)| value));
+    let names: StringArray = all().map(|(name, _)| Some(name.as_str())).collect();
+    let values: StringArray = all().map(|(_, value)| Some(value.as_str())).collect();
     let (field, ordered) = match headers_type() {
         DataType::Map(field, ordered) => (field, ordered),
         _ => return Err(misplaced()),
