@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -77,11 +78,11 @@ class DatabaseServer:
 
 
 class CommitProxy:
-    """A proxy before a server. Of the statements COMMIT that pass it, each `every`-th is lost:
+    """A proxy before a server. Of the statements COMMIT that pass it, a share is lost by chance:
     `request` before it reaches the server, `reply` after the server has done it."""
 
-    def __init__(self, port: int, fault: str, every: int):
-        self.upstream, self.fault, self.every = port, fault, every
+    def __init__(self, port: int, fault: str, chance: float, rng: random.Random):
+        self.upstream, self.fault, self.chance, self.rng = port, fault, chance, rng
         self.commits = self.faults = 0
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -107,7 +108,7 @@ class CommitProxy:
             return False
         with self.lock:
             self.commits += 1
-            if self.commits % self.every:
+            if self.rng.random() >= self.chance:
                 return False
             self.faults += 1
             return True

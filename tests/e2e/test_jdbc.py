@@ -117,14 +117,15 @@ def test_a_file_of_sqlite_is_written_through_kills(onefold: Onefold, tmp_path: P
 def test_a_commit_that_is_lost_on_its_way_is_looked_for(
     onefold: Onefold, server: DatabaseServer, table: str, tmp_path: Path, fault: str
 ):
-    proxy = CommitProxy(server.port, fault, every=3)
+    rng = random.Random(f"{seed()}/{server.kind}/{fault}")
+    proxy = CommitProxy(server.port, fault, 0.3, rng)
     feeder = events.Feeder(tmp_path / "in")
     pipeline = copy(tmp_path, server.options(proxy.port), table)
-    for _ in range(12):
-        feeder.feed(2)
+    for _ in range(6):
+        feeder.feed(3)
         onefold.call("run", pipeline, "--trigger", "available-now")
     proxy.close()
-    assert proxy.faults >= 5, (proxy.commits, proxy.faults)
+    assert proxy.faults >= 3, (proxy.commits, proxy.faults)
     # What is left goes straight to the server.
     pipeline = copy(tmp_path, server.options(), table)
     onefold.drain(pipeline)
