@@ -23,16 +23,22 @@ pub(super) fn mark(call: &ScalarFunction, sites: &mut u32) -> Option<ScalarFunct
     Some(ScalarFunction::new_udf(udf, call.args.clone()))
 }
 
-/// Gives calls that stand in the arguments of others a projection of their own below. The optimiser puts
-/// them there when a reply is used once.
+/// Gives a projection of their own below to calls that stand in the arguments of others, and to those that
+/// stand in several places: the optimiser puts them there where it takes a reply apart. No two calls of the
+/// user are equal, so that equal ones are one.
 pub(super) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     let unnested = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::Projection(projection) = &node else { return Ok(Transformed::no(node)) };
         let names = NamePreserver::new(&node);
         let mut lifted = Vec::new();
+        let several = several_times(&projection.expr)?;
         let above = projection.expr.iter().map(|expr| {
             let name = names.save(expr);
-            lift(expr.clone(), &mut lifted).map(|expr| name.restore(expr))
+            let above = match several {
+                true => lift_all(expr.clone(), &mut lifted),
+                false => lift(expr.clone(), &mut lifted),
+            };
+            above.map(|expr| name.restore(expr))
         });
         let above: Vec<Expr> = above.collect::<Result<_>>()?;
         if lifted.is_empty() {
@@ -47,6 +53,21 @@ pub(super) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(Transformed::yes(LogicalPlan::Projection(above)))
     });
     unnested.data()
+}
+
+/// Whether one of the calls comes more than once.
+fn several_times(exprs: &[Expr]) -> Result<bool> {
+    let (mut calls, mut several) = (Vec::new(), false);
+    for expr in exprs {
+        expr.apply(|part| {
+            if matches!(part, Expr::ScalarFunction(call) if is_mark(call)) {
+                several |= calls.contains(part);
+                calls.push(part.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(several)
 }
 
 /// Puts columns in the place of calls in the arguments of calls.
@@ -65,13 +86,18 @@ fn lift(expr: Expr, lifted: &mut Vec<Expr>) -> Result<Expr> {
     done.data()
 }
 
+/// Puts columns in the place of all calls; the same one for equal calls.
 fn lift_all(argument: Expr, lifted: &mut Vec<Expr>) -> Result<Expr> {
     let done = argument.transform_down(|part| {
         if !matches!(&part, Expr::ScalarFunction(call) if is_mark(call)) {
             return Ok(Transformed::no(part));
         }
-        let name = format!("$onefold_call_{}", lifted.len());
-        lifted.push(part.alias(name.as_str()));
+        let same = |known: &Expr| matches!(known, Expr::Alias(it) if *it.expr == part);
+        let place = lifted.iter().position(same).unwrap_or(lifted.len());
+        let name = format!("$onefold_call_{place}");
+        if place == lifted.len() {
+            lifted.push(part.alias(name.as_str()));
+        }
         Ok(Transformed::new(ident(name), true, TreeNodeRecursion::Jump))
     });
     done.data()

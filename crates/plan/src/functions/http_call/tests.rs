@@ -104,7 +104,10 @@ impl EffectsLog for Log {
 }
 
 fn session(echo: &Echo) -> SessionContext {
-    let context = SessionContext::new();
+    // As the engine's sessions are.
+    let mut config = SessionConfig::new();
+    config.options_mut().optimizer.enable_leaf_expression_pushdown = false;
+    let context = SessionContext::new_with_config(config);
     register(&context).unwrap();
     use_calls(&context, Arc::new(echo.clone())).unwrap();
     context
