@@ -78,7 +78,7 @@ static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
 pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
 
 /// Sinks that keep no files.
-pub(crate) const NO_FILES: [&str; 5] = ["console", "http", "kafka", "memory", "noop"];
+pub(crate) const NO_FILES: [&str; 6] = ["console", "http", "jdbc", "kafka", "memory", "noop"];
 
 /// Sinks that are functions of the user, which Spark too runs without a checkpoint if none is given.
 const FUNCTIONS: [&str; 2] = ["foreach", "foreachBatch"];
