@@ -98,7 +98,7 @@ pub trait Dialect: Debug + Send + Sync {
         "CAST(NULL AS CHAR)"
     }
     /// A value that travelled as text in the column's own type.
-    fn from_text(&self, column: &str, declared: &str) -> String {
+    fn typed(&self, column: &str, declared: &str) -> String {
         format!("CAST({column} AS {declared})")
     }
     /// A condition for rows that no transaction which is still open may come before in the order of a

@@ -101,7 +101,7 @@ impl WritePlan {
                 let name = self.name(&column.name);
                 match column.by_text {
                     true => {
-                        format!("{} AS {name}", self.dialect.from_text(&name, &column.declared))
+                        format!("{} AS {name}", self.dialect.typed(&name, &column.declared))
                     }
                     false => name,
                 }

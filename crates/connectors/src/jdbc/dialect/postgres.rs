@@ -107,7 +107,7 @@ impl Dialect for PostgreSql {
         "NULL::text"
     }
 
-    fn from_text(&self, column: &str, declared: &str) -> String {
+    fn typed(&self, column: &str, declared: &str) -> String {
         format!("{column}::{declared}")
     }
 
