@@ -89,8 +89,8 @@ impl Brokers {
         let timeout = settings::call_timeout(&options);
         let mut brokers = Brokers { options, plan, timeout, transaction_ms: 0, mark_partitions: 0 };
         let admin = Arc::new(brokers.admin()?);
-        let topics = brokers.plan.progress.iter().chain(&brokers.plan.topics);
-        let broker = match topics.cloned().next() {
+        let mut topics = brokers.plan.progress.iter().chain(&brokers.plan.topics);
+        let broker = match topics.next().cloned() {
             Some(topic) if brokers.plan.progress.is_some() => {
                 let seen = brokers.progress_topic(&admin, &topic).await?;
                 brokers.mark_partitions = seen.shape.map_or(0, |shape| shape.partitions);
