@@ -209,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_row_is_an_object_as_to_json_makes_it() {
-        let groups = packed(None, (1, BodyFormat::Json), &[2..4]);
+        let groups = packed(None, (1, BodyFormat::Json), std::slice::from_ref(&(2..4)));
         assert_eq!(groups[0], (0, 1, r#"{"id":2,"t":"é2"}"#.to_owned()));
         assert_eq!(groups[1], (1, 1, r#"{"id":3}"#.to_owned()));
     }
 
     #[test]
     fn groups_do_not_depend_on_the_pieces_that_rows_come_in() {
-        let whole = packed(None, (4, BodyFormat::Json), &[0..10]);
+        let whole = packed(None, (4, BodyFormat::Json), std::slice::from_ref(&(0..10)));
         for pieces in
             [vec![0..1, 1..10], vec![0..7, 7..7, 7..10], (0..10).map(|n| n..n + 1).collect()]
         {
@@ -225,7 +225,7 @@ mod tests {
         let places: Vec<_> = whole.iter().map(|(first, rows, _)| (*first, *rows)).collect();
         assert_eq!(places, [(0, 4), (4, 4), (8, 2)]);
         assert_eq!(whole[2].2, r#"[{"id":8,"t":"é8"},{"id":9,"t":"é9"}]"#);
-        let lines = packed(Some("T"), (2, BodyFormat::Ndjson), &[0..3]);
+        let lines = packed(Some("T"), (2, BodyFormat::Ndjson), std::slice::from_ref(&(0..3)));
         assert_eq!(lines[0].2, "é0\né1\n");
         assert_eq!(lines[1].2, "é2\n");
     }

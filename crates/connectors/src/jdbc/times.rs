@@ -40,8 +40,11 @@ pub(crate) fn ymd(days: i32) -> Option<(u16, u8, u8)> {
     Some((year, u8::try_from(date.month()).ok()?, u8::try_from(date.day()).ok()?))
 }
 
-/// Year to day, hour to second, and microseconds, if the year has four digits.
-pub(crate) fn parts(micros: i64) -> Option<((u16, u8, u8), (u8, u8, u8), u32)> {
+/// Year to day, hour to second, and microseconds.
+pub(crate) type Parts = ((u16, u8, u8), (u8, u8, u8), u32);
+
+/// The parts of a time, if its year has four digits.
+pub(crate) fn parts(micros: i64) -> Option<Parts> {
     let time = DateTime::from_timestamp_micros(micros)?.naive_utc();
     let year = u16::try_from(time.year()).ok().filter(|year| *year <= 9_999)?;
     let small = |value: u32| u8::try_from(value).ok();

@@ -43,12 +43,15 @@ fn quotient(schema: &Schema) -> PhysicalExprRef {
     binary(lit(100_i64), Operator::Divide, col("v", schema).unwrap(), schema).unwrap()
 }
 
+/// The numbers of dead letters, and what was wrong.
+type Dead = Vec<(i64, String)>;
+
 /// Runs a step; gives what came out (column 0) and the letters.
 fn run(
     numbers: &[i64],
     per_batch: usize,
     step: impl FnOnce(&Schema) -> (GuardedStep, SchemaRef),
-) -> Result<(Vec<i64>, Vec<(i64, String)>)> {
+) -> Result<(Vec<i64>, Dead)> {
     let input = input(numbers, per_batch);
     let (to, mut letters) = side_rows();
     let outlet = LetterOutlet { shape: Arc::new(Plain), to };

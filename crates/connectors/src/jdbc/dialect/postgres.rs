@@ -20,7 +20,7 @@ impl Dialect for PostgreSql {
         format!("${at}")
     }
 
-    fn type_of(&self, data_type: &DataType, key: bool) -> Option<String> {
+    fn type_of(&self, data_type: &DataType, _key: bool) -> Option<String> {
         let word = match data_type {
             DataType::Boolean => "BOOLEAN",
             DataType::Int8 | DataType::Int16 | DataType::UInt8 => "SMALLINT",
@@ -42,9 +42,9 @@ impl Dialect for PostgreSql {
             DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
             DataType::Interval(IntervalUnit::YearMonth | IntervalUnit::MonthDayNano)
             | DataType::Duration(TimeUnit::Microsecond) => "INTERVAL",
-            DataType::Dictionary(_, value) => return self.type_of(value, key),
+            DataType::Dictionary(_, value) => return self.type_of(value, false),
             DataType::List(field) | DataType::LargeList(field) => {
-                return Some(format!("{}[]", self.type_of(field.data_type(), key)?));
+                return Some(format!("{}[]", self.type_of(field.data_type(), false)?));
             }
             _ => return None,
         };

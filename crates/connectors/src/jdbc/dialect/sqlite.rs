@@ -20,7 +20,7 @@ impl Dialect for Sqlite {
         "?".to_owned()
     }
 
-    fn type_of(&self, data_type: &DataType, key: bool) -> Option<String> {
+    fn type_of(&self, data_type: &DataType, _key: bool) -> Option<String> {
         let word = match data_type {
             DataType::Boolean => "BOOLEAN",
             DataType::Int8
@@ -43,7 +43,7 @@ impl Dialect for Sqlite {
             DataType::Date32 => "DATE",
             DataType::Timestamp(_, None) => "DATETIME",
             DataType::Timestamp(_, Some(_)) => "TIMESTAMP",
-            DataType::Dictionary(_, value) => return self.type_of(value, key),
+            DataType::Dictionary(_, value) => return self.type_of(value, false),
             _ => return None,
         };
         Some(word.to_owned())

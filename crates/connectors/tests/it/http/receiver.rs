@@ -9,7 +9,6 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use onefold_connector::conformance::{Faults, Verdict};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -216,8 +215,7 @@ async fn read(request: Request<Incoming>) -> Arrived {
 }
 
 fn response(status: u16, body: &'static str) -> Response<Full<Bytes>> {
-    let body: Result<_, Infallible> = Ok(Full::new(Bytes::from_static(body.as_bytes())));
-    let mut response = Response::new(body.unwrap());
+    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
     *response.status_mut() = status.try_into().unwrap();
     response.headers_mut().insert("x-answer", "yes".parse().unwrap());
     response.headers_mut().insert("set-cookie", "secret".parse().unwrap());
