@@ -26,6 +26,27 @@ async fn a_new_partition_is_read_from_its_beginning_in_a_new_intent() {
 }
 
 #[tokio::test]
+async fn what_the_consumers_hold_is_the_next_batch_and_brokers_are_asked_once_a_second() {
+    let Some(topic) = Topic::new(1).await else { return };
+    topic.values(0, [1]);
+    let mut rig = Rig::of(&topic);
+    let source = rig.open().await.unwrap();
+    rig.batch(source.as_ref()).await.unwrap().unwrap();
+    assert!(rig.batch(source.as_ref()).await.unwrap().is_none());
+    topic.values(0, [2]);
+    source.arrival().await;
+    topic.grow(2).await;
+    topic.values(1, [3]);
+    assert_eq!(rig.batch(source.as_ref()).await.unwrap().unwrap(), [(0, 1, "2".to_owned())]);
+    rig.clock.advance(1_000);
+    let mut rows = Vec::new();
+    while rows.is_empty() {
+        rows = rig.batch(source.as_ref()).await.unwrap().unwrap_or_default();
+    }
+    assert_eq!(rows, [(1, 0, "3".to_owned())]);
+}
+
+#[tokio::test]
 async fn an_available_now_run_finishes_its_batch_and_then_takes_new_partitions() {
     let Some(topic) = Topic::new(1).await else { return };
     topic.values(0, 1..8);
@@ -80,10 +101,12 @@ async fn new_topics_of_a_pattern_are_taken() {
     let two = Topic::with(&format!("{prefix}-B"), 2, &[]).await.unwrap();
     two.values(1, [2]);
     one.values(0, [3]);
+    rig.clock.advance(1_000);
     assert_eq!(rig.batch(source.as_ref()).await.unwrap().unwrap().len(), 2);
     // Another topic whose name only begins like one.
     let other = Topic::with(&format!("x{prefix}-A"), 1, &[]).await.unwrap();
     other.values(0, [4]);
+    rig.clock.advance(1_000);
     assert!(rig.batch(source.as_ref()).await.unwrap().is_none());
 }
 
