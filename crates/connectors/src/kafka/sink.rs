@@ -96,6 +96,11 @@ fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
         options.choice("onefold.kafka.guarantee").as_deref() != Some("at-least-once");
     let named = |name: &str| options.text(name).map(str::trim).filter(|it| !it.is_empty());
     let (topic, letters) = (named("topic"), named(LETTERS));
+    if options.given(LETTERS) && (letters.is_none() || letters == topic) {
+        return Err(Error::invalid(format!(
+            "option `{LETTERS}` must name a topic, another one than option `topic`"
+        )));
+    }
     if exactly_once {
         fits_transactions(&options)?;
         let marks = options.text("onefold.kafka.progressTopic");

@@ -198,6 +198,10 @@ fn settings_that_take_the_promise_back_are_refused_by_name() {
     assert!(with("kafka.enable.idempotence", "false").contains("at-least-once"));
     assert_eq!(with("kafka.acks", "all"), "");
     assert!(with("onefold.kafka.progressTopic", "t").contains("the topic of marks"));
+    assert!(with(super::LETTERS, "_onefold_marks").contains("the topic of marks"));
+    assert!(with(super::LETTERS, " ").contains("must name a topic"));
+    assert!(with(super::LETTERS, "t").contains("another one than option `topic`"));
+    assert_eq!(with(super::LETTERS, "dead"), "");
     assert!(refused(&[("topic", "t")]).contains("kafka.bootstrap.servers"));
 }
 
