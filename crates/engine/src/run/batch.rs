@@ -442,7 +442,6 @@ fn state_json(state: Option<&(Arc<StateBatch>, StateRef)>) -> Result<serde_json:
         .map_err(|error| Error::internal("a reference to state has no JSON").because(error))
 }
 
-/// The commit of a batch that staged so much for each sink, by its place.
 /// Where a batch ends in each source, by the source's key.
 fn ends_of(term: &Term, ranges: &[OffsetRange]) -> Value {
     let ends = term.sources.iter().zip(ranges);
@@ -451,6 +450,7 @@ fn ends_of(term: &Term, ranges: &[OffsetRange]) -> Value {
     Value::Object(ends.collect())
 }
 
+/// The commit of a batch that staged so much for each sink, by its place.
 fn commit_record(term: &Term, totals: &[Totals], after: &Watermarks) -> Commit {
     let further = term.sinks.further().zip(totals.iter().skip(1));
     let version = term.facts.last_commit.as_ref().map_or(1, |last| last.version);
