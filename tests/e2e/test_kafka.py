@@ -72,6 +72,37 @@ def test_a_pipeline_writes_each_row_once_and_verify_reads_it_back(
     assert onefold.ok("explain", pipeline).stdout.count("exactly") >= 1
 
 
+def test_two_flows_write_into_one_sink(kafka: KafkaBroker, onefold: Onefold, tmp_path: Path):
+    start, end = new_topic(kafka), new_topic(kafka)
+    server = quoted(kafka.bootstrap)
+    read = (
+        f"STREAM read_kafka(bootstrapServers => {server}, subscribe => {quoted(start)}, "
+        "startingOffsets => 'earliest')"
+    )
+
+    def flow(name: str, left: int) -> str:
+        value = f"concat({quoted(name + '-')}, CAST(value AS STRING))"
+        rows = f"SELECT {value} AS value FROM {read} WHERE CAST(CAST(value AS STRING) AS INT) % 2 = {left}"
+        return f"CREATE FLOW {name} AS INSERT INTO parity BY NAME\n{rows};\n"
+
+    sink = (
+        f"CREATE SINK parity USING kafka OPTIONS ('kafka.bootstrap.servers' {server}, "
+        f"'topic' {quoted(end)});\n"
+    )
+    pipeline = written(flow("even", 0) + sink + flow("odd", 1), tmp_path / "pipeline.sql")
+    wanted: list[str] = []
+    for first in (0, 5):
+        kafka.client.produce(start, [{"value": str(at)} for at in range(first, first + 5)])
+        onefold.drain(pipeline)
+        wanted += [f"{'odd' if at % 2 else 'even'}-{at}" for at in range(first, first + 5)]
+        assert sorted(it.value.decode() for it in kafka.client.read(end)) == sorted(wanted)
+    checkpoints = tmp_path / "onefold-data" / "_checkpoints"
+    assert sorted(it.name for it in checkpoints.iterdir()) == ["even", "odd"]
+    for name in ("even", "odd"):
+        verified = onefold.ok("verify", checkpoints / name, "--json").json
+        assert verified["ok"] and verified["rows"] + len(verified["notComparable"]) >= 5, verified
+
+
 def test_pyspark_writes_a_stream_and_a_whole_with_headers_nulls_and_topics(
     kafka: KafkaBroker, server: ConnectServer
 ):

@@ -1,4 +1,4 @@
-//! Running a pipeline file: one query a streaming table.
+//! Running a pipeline file: one query a streaming table or flow.
 
 mod apart;
 
@@ -13,6 +13,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use futures::future::BoxFuture;
+use onefold_connector::OutputMode;
 use onefold_plan::pipeline::{
     Pipeline, Statement, StreamRead, StreamReference, StreamResolver, StreamingTable, parse,
     plan_table,
@@ -182,7 +183,7 @@ impl PlannedTable {
         let mut writer = DataStreamWriter::new(session.clone(), self.plan.clone())
             .format(&table.format)
             .query_name(&table.name)
-            .output_mode(table.output_mode)
+            .output_mode(table.output_mode.unwrap_or(OutputMode::Append))
             .partition_by(&partition_by)
             .trigger(options.trigger)
             .options(table.options.iter())
@@ -208,10 +209,12 @@ fn output(table: &StreamingTable, options: &PipelineOptions) -> Result<Option<St
         return Ok(None);
     }
     match &options.storage {
-        Some(storage) => Ok(Some(below(storage, &table.name))),
+        Some(storage) => Ok(Some(below(storage, table.output_name()))),
         None => Err(Error::invalid(format!(
-            "table `{}` (line {}) has no LOCATION; give it one, or name a storage folder",
-            table.name, table.place.line
+            "{} `{}` (line {}) has no LOCATION; give it one, or name a storage folder",
+            table.kind(),
+            table.name,
+            table.place.line
         ))),
     }
 }
@@ -243,7 +246,9 @@ fn plan(
     let mut open: VecDeque<StreamingTable> = pipeline.tables().cloned().collect();
     open.iter().try_for_each(apart::check_clauses)?;
     if open.is_empty() {
-        return Err(Error::invalid("the file has no CREATE STREAMING TABLE, so nothing would run"));
+        return Err(Error::invalid(
+            "the file has no CREATE STREAMING TABLE or CREATE FLOW, so nothing would run",
+        ));
     }
     let mut put_off = 0;
     while let Some(table) = open.pop_front() {
@@ -387,7 +392,7 @@ impl Resolver {
         make_folders: bool,
     ) -> Result<Self> {
         let mut outputs = BTreeMap::new();
-        for other in done {
+        for other in done.iter().filter(|it| it.table.sink.is_none()) {
             if let Some(path) = output(&other.table, options)? {
                 let schema = visible_schema(other.plan.schema().as_arrow());
                 let format = other.table.format.clone();

@@ -15,6 +15,13 @@
 //! source as options. `read_files(…)` without STREAM is a table: all files that are there, read
 //! anew in each batch, to be joined with a stream.
 //!
+//! A sink may be made by itself, and be written into by one flow or several, each of them a query:
+//!
+//! ```sql
+//! CREATE SINK alerts USING kafka OPTIONS ('kafka.bootstrap.servers' 'broker:9092', 'topic' 'alerts');
+//! CREATE FLOW failures AS INSERT INTO alerts BY NAME SELECT value FROM STREAM read_kafka(…);
+//! ```
+//!
 //! A table, view or query in brackets that ends in `WATERMARK ts DELAY OF INTERVAL 10 SECONDS` has
 //! a watermark; an expression in the place of the column gets a name with `AS`. What each batch
 //! gives is said by `OPTIONS ('outputMode' = 'complete')` or by `TBLPROPERTIES`: `append` (when
@@ -31,12 +38,13 @@
 
 mod ast;
 mod clauses;
+mod flows;
 mod parse;
 mod streams;
 mod table;
 
 pub use ast::{
-    Pipeline, Place, Query, Statement, StreamRead, StreamReference, StreamingTable, View,
+    Pipeline, Place, Query, Sink, Statement, StreamRead, StreamReference, StreamingTable, View,
 };
 pub use parse::parse;
 pub(crate) use streams::without_table_names;

@@ -55,7 +55,6 @@ pub(crate) use catalog::{Tables, object_name, relations};
 pub use coercion::alike;
 pub use frames::{group_by, order_by, sort};
 pub use project::project;
-pub(crate) use resolve::nothing;
 pub use text::SQL_BYTES_MAX;
 
 /// Plans one query (`SELECT …`, `WITH …`, `VALUES …`) over the tables of the session.

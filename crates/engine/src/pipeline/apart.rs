@@ -93,10 +93,11 @@ fn taken_twice((later, what, folder): Use<'_>, (earlier, other_what, other): Use
         format!("{folder}, written there as {other}")
     };
     let text = format!(
-        "its {} is the {} of table `{}` (line {}, column {}), {shown}; give each table a folder of \
+        "its {} is the {} of {} `{}` (line {}, column {}), {shown}; give each table a folder of \
          its own by {advice}",
         kind(what),
         kind(other_what),
+        earlier.kind(),
         earlier.name,
         earlier.place.line,
         earlier.place.column,
@@ -111,10 +112,13 @@ fn reads_logs(
     checkpoint: &Folder,
 ) -> Error {
     let text = format!(
-        "its input {input} and the checkpoint {checkpoint} of table `{}` (line {}, column {}) lie \
+        "its input {input} and the checkpoint {checkpoint} of {} `{}` (line {}, column {}) lie \
          within each other, so that logs would be read as rows; give that table another folder by \
          OPTIONS ('checkpointLocation' = '…')",
-        other.name, other.place.line, other.place.column
+        other.kind(),
+        other.name,
+        other.place.line,
+        other.place.column
     );
     at(reader, &text, ErrorKind::Invalid)
 }
@@ -146,7 +150,10 @@ pub(super) fn check_clauses(table: &StreamingTable) -> Result<()> {
 
 fn at(table: &StreamingTable, text: &str, kind: ErrorKind) -> Error {
     let (line, column) = (table.place.line, table.place.column);
-    Error::new(kind, format!("line {line}, column {column}: table `{}`: {text}", table.name))
+    Error::new(
+        kind,
+        format!("line {line}, column {column}: {} `{}`: {text}", table.kind(), table.name),
+    )
 }
 
 #[cfg(test)]

@@ -37,6 +37,10 @@ pub enum Statement {
     View(View),
     /// `CREATE STREAMING TABLE`: one query.
     Table(StreamingTable),
+    /// `CREATE SINK`: a place that flows write into.
+    Sink(Sink),
+    /// `CREATE FLOW`: one query, which writes into a sink of the file.
+    Flow(StreamingTable),
 }
 
 impl Statement {
@@ -46,7 +50,8 @@ impl Statement {
         match self {
             Statement::Set { .. } => None,
             Statement::View(view) => Some(&view.name),
-            Statement::Table(table) => Some(&table.name),
+            Statement::Table(table) | Statement::Flow(table) => Some(&table.name),
+            Statement::Sink(sink) => Some(&sink.name),
         }
     }
 
@@ -56,16 +61,25 @@ impl Statement {
         match self {
             Statement::Set { place, .. } => *place,
             Statement::View(view) => view.place,
-            Statement::Table(table) => table.place,
+            Statement::Table(table) | Statement::Flow(table) => table.place,
+            Statement::Sink(sink) => sink.place,
         }
     }
 }
 
 impl Pipeline {
-    /// The tables, each of which is a query of its own.
+    /// The tables and flows, each of which is a query of its own.
     pub fn tables(&self) -> impl Iterator<Item = &StreamingTable> {
         self.statements.iter().filter_map(|statement| match statement {
-            Statement::Table(table) => Some(table),
+            Statement::Table(table) | Statement::Flow(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    /// The sinks, each of which some flow writes into.
+    pub fn sinks(&self) -> impl Iterator<Item = &Sink> {
+        self.statements.iter().filter_map(|statement| match statement {
+            Statement::Sink(sink) => Some(sink),
             _ => None,
         })
     }
@@ -98,11 +112,36 @@ pub struct View {
     pub place: Place,
 }
 
-/// `CREATE STREAMING TABLE name … AS query`.
+/// `CREATE SINK name USING format …`: a place to write to, with no query of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sink {
+    /// Its name as written; parts joined with dots.
+    pub name: String,
+    /// The format after `USING`, in lower case.
+    pub format: String,
+    /// Columns of `PARTITIONED BY`.
+    pub partition_by: Vec<String>,
+    /// `LOCATION`.
+    pub location: Option<String>,
+    /// `OPTIONS`.
+    pub options: OptionMap,
+    /// What each batch gives, where `OPTIONS` say it.
+    pub output_mode: Option<OutputMode>,
+    /// `COMMENT`.
+    pub comment: Option<String>,
+    /// Where the statement begins.
+    pub place: Place,
+}
+
+/// One query and where it writes: `CREATE STREAMING TABLE name … AS query`, or `CREATE FLOW name AS
+/// INSERT INTO sink query`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamingTable {
     /// Its name as written; parts joined with dots.
     pub name: String,
+    /// The sink that a flow writes into, as the sink's statement spells it; `None` for a table. The
+    /// fields below are the sink's then, with the flow's own options over them.
+    pub sink: Option<String>,
     /// `OR REFRESH` was given. It changes nothing: a table continues from its checkpoint.
     pub or_refresh: bool,
     /// `IF NOT EXISTS` was given.
@@ -119,14 +158,28 @@ pub struct StreamingTable {
     pub options: OptionMap,
     /// `TBLPROPERTIES`.
     pub properties: OptionMap,
-    /// What each batch gives: `outputMode` of `OPTIONS` or `TBLPROPERTIES`, else append.
-    pub output_mode: OutputMode,
+    /// What each batch gives: `outputMode` of `OPTIONS` or `TBLPROPERTIES`; append if not said.
+    pub output_mode: Option<OutputMode>,
     /// `COMMENT`.
     pub comment: Option<String>,
     /// The query.
     pub query: Query,
     /// Where the statement begins.
     pub place: Place,
+}
+
+impl StreamingTable {
+    /// What a person calls it: `table` or `flow`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        if self.sink.is_some() { "flow" } else { "table" }
+    }
+
+    /// The name of what is written: the sink's, or the table's own.
+    #[must_use]
+    pub fn output_name(&self) -> &str {
+        self.sink.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// A query and the streams that it reads.
@@ -142,18 +195,6 @@ pub struct Query {
     pub wholes: Vec<StreamRead>,
     /// Tables and queries in brackets that have a watermark.
     pub(crate) watermarked: Vec<crate::sql::watermark_clause::Watermarked>,
-}
-
-impl Query {
-    /// Holds the place of a query that is not parsed yet.
-    pub(super) fn empty() -> Self {
-        Query {
-            ast: Box::new(crate::sql::nothing()),
-            streams: Vec::new(),
-            wholes: Vec::new(),
-            watermarked: Vec::new(),
-        }
-    }
 }
 
 /// What stands after `STREAM`.

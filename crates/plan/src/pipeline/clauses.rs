@@ -1,73 +1,127 @@
-//! The clauses between a table's name and its query.
+//! The clauses between a statement's name and its query or end.
 
-use super::ast::StreamingTable;
 use super::parse::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token};
 use onefold_connector::OutputMode;
 use onefold_types::{OptionMap, Result};
 
+/// What the clauses of a statement said.
+#[derive(Debug, Default)]
+pub(super) struct Clauses {
+    /// `USING`, in lower case.
+    pub(super) format: Option<String>,
+    /// `PARTITIONED BY`.
+    pub(super) partition_by: Vec<String>,
+    /// `LOCATION`.
+    pub(super) location: Option<String>,
+    /// `OPTIONS`, without `outputMode`.
+    pub(super) options: OptionMap,
+    /// `TBLPROPERTIES`, without `outputMode`.
+    pub(super) properties: OptionMap,
+    /// `outputMode` of either.
+    pub(super) output_mode: Option<OutputMode>,
+    /// `COMMENT`.
+    pub(super) comment: Option<String>,
+}
+
+/// Which clauses a statement may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// `CREATE STREAMING TABLE`; the clauses end with the word `AS`.
+    Table,
+    /// `CREATE SINK`; they end with the statement.
+    Sink,
+    /// `CREATE FLOW`; they end with the word `AS`.
+    Flow,
+}
+
+impl Of {
+    /// The clauses, in the order in which a person is told of them.
+    fn clauses(self) -> &'static [&'static str] {
+        match self {
+            Of::Table => {
+                &["USING", "PARTITIONED BY", "LOCATION", "OPTIONS", "TBLPROPERTIES", "COMMENT"]
+            }
+            Of::Sink => &["USING", "PARTITIONED BY", "LOCATION", "OPTIONS", "COMMENT"],
+            Of::Flow => &["OPTIONS", "COMMENT"],
+        }
+    }
+
+    fn end(self) -> &'static str {
+        match self {
+            Of::Table | Of::Flow => "AS",
+            Of::Sink => "`;`",
+        }
+    }
+}
+
 impl Parser<'_> {
-    /// All clauses, in any order, and the word `AS`.
-    pub(super) fn clauses(&mut self, table: &mut StreamingTable) -> Result<()> {
+    /// All clauses, in any order, and the word `AS` where a query follows.
+    pub(super) fn clauses(&mut self, of: Of) -> Result<Clauses> {
+        let mut said = Clauses::default();
         let mut seen: Vec<&str> = Vec::new();
-        loop {
+        while !self.clauses_end(of) {
             let place = self.location();
-            let clause = if self.take_word("as") {
-                return Ok(());
-            } else if self.take_word("using") {
-                table.format = self.dotted("a format")?.to_lowercase();
-                "USING"
-            } else if self.take_words(&["partitioned", "by"]) {
-                table.partition_by = self.names()?;
-                "PARTITIONED BY"
-            } else if self.take_word("location") {
-                table.location = Some(self.string("a path in quotes")?);
-                "LOCATION"
-            } else if self.take_word("options") {
-                table.options = self.options()?;
-                self.output_mode(place, table, |table| &mut table.options)?;
-                "OPTIONS"
-            } else if self.take_word("tblproperties") {
-                table.properties = self.options()?;
-                self.output_mode(place, table, |table| &mut table.properties)?;
-                "TBLPROPERTIES"
-            } else if self.take_word("comment") {
-                table.comment = Some(self.string("the comment in quotes")?);
-                "COMMENT"
-            } else {
-                return Err(self.wanted(
-                    "USING, PARTITIONED BY, LOCATION, OPTIONS, TBLPROPERTIES, COMMENT or AS",
-                ));
+            let found = of
+                .clauses()
+                .iter()
+                .find(|clause| self.take_words(&clause.split(' ').collect::<Vec<_>>()));
+            let Some(clause) = found else {
+                let all = of.clauses().join(", ");
+                return Err(self.wanted(&format!("{all} or {}", of.end())));
             };
-            if seen.contains(&clause) {
+            self.clause(clause, place, &mut said)?;
+            if seen.contains(clause) {
                 let what = format!("{clause} stands twice");
                 return Err(crate::sql::text::error_at(self.sql, place, &what));
             }
             seen.push(clause);
         }
+        Ok(said)
     }
 
-    /// Takes `outputMode` out of the options or properties, where it may stand.
-    fn output_mode(
-        &self,
-        place: Location,
-        table: &mut StreamingTable,
-        of: fn(&mut StreamingTable) -> &mut OptionMap,
-    ) -> Result<()> {
-        let Some(text) = of(table).remove("outputMode") else { return Ok(()) };
-        table.output_mode = match text.to_lowercase().as_str() {
-            "append" => OutputMode::Append,
-            "update" => OutputMode::Update,
-            "complete" => OutputMode::Complete,
+    fn clauses_end(&mut self, of: Of) -> bool {
+        match of {
+            Of::Table | Of::Flow => self.take_word("as"),
+            Of::Sink => matches!(self.peek(), None | Some(Token::SemiColon)),
+        }
+    }
+
+    /// What follows the words of one clause.
+    fn clause(&mut self, clause: &str, place: Location, said: &mut Clauses) -> Result<()> {
+        match clause {
+            "USING" => said.format = Some(self.dotted("a format")?.to_lowercase()),
+            "PARTITIONED BY" => said.partition_by = self.names()?,
+            "LOCATION" => said.location = Some(self.string("a path in quotes")?),
+            "OPTIONS" => {
+                said.options = self.options()?;
+                let mode = said.options.remove("outputMode");
+                said.output_mode = self.output_mode(place, mode)?.or(said.output_mode);
+            }
+            "TBLPROPERTIES" => {
+                said.properties = self.options()?;
+                let mode = said.properties.remove("outputMode");
+                said.output_mode = self.output_mode(place, mode)?.or(said.output_mode);
+            }
+            _ => said.comment = Some(self.string("the comment in quotes")?),
+        }
+        Ok(())
+    }
+
+    fn output_mode(&self, place: Location, text: Option<String>) -> Result<Option<OutputMode>> {
+        let Some(text) = text else { return Ok(None) };
+        match text.to_lowercase().as_str() {
+            "append" => Ok(Some(OutputMode::Append)),
+            "update" => Ok(Some(OutputMode::Update)),
+            "complete" => Ok(Some(OutputMode::Complete)),
             _ => {
                 let what = format!(
                     "the outputMode `{}` is none of append, update and complete",
                     text.escape_debug()
                 );
-                return Err(crate::sql::text::error_at(self.sql, place, &what));
+                Err(crate::sql::text::error_at(self.sql, place, &what))
             }
-        };
-        Ok(())
+        }
     }
 
     fn names(&mut self) -> Result<Vec<String>> {

@@ -1,12 +1,12 @@
 //! The parser of pipeline files: statements by hand, queries by sqlparser.
 
 use super::ast::{Pipeline, Place, Query, Statement, StreamingTable, View};
-use super::streams;
+use super::clauses::Of;
+use super::{flows, streams};
 use crate::schema::parse_schema;
 use crate::sql::text::{error_at, tokens, watermarked_query};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
-use onefold_connector::OutputMode;
-use onefold_types::{Error, OptionMap, Result};
+use onefold_types::{Error, Result};
 
 /// Reads a file of statements.
 ///
@@ -19,6 +19,7 @@ pub fn parse(sql: &str) -> Result<Pipeline> {
     loop {
         while parser.take_symbol(&Token::SemiColon) {}
         if parser.peek().is_none() {
+            flows::into_sinks(&mut pipeline, sql)?;
             return Ok(pipeline);
         }
         let statement = parser.statement()?;
@@ -30,7 +31,7 @@ pub fn parse(sql: &str) -> Result<Pipeline> {
     }
 }
 
-/// Names of tables and views are unique, without case.
+/// Names of tables, views, sinks and flows are unique, without case.
 fn check_name(pipeline: &Pipeline, statement: &Statement, sql: &str) -> Result<()> {
     let (Some(name), place) = (statement.name(), statement.place()) else { return Ok(()) };
     let taken = pipeline.statements.iter().find(|known| {
@@ -49,7 +50,11 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
 }
 
-const STATEMENTS: &str = "CREATE STREAMING TABLE, CREATE TEMPORARY VIEW and SET";
+/// Where a table without `USING` is kept, as in Spark.
+const DEFAULT_FORMAT: &str = "parquet";
+
+const STATEMENTS: &str =
+    "CREATE STREAMING TABLE, CREATE TEMPORARY VIEW, CREATE SINK, CREATE FLOW and SET";
 
 impl Parser<'_> {
     pub(super) fn peek(&self) -> Option<&Token> {
@@ -219,6 +224,12 @@ impl Parser<'_> {
         if self.take_words(&["streaming", "table"]) {
             return self.streaming_table(or_refresh, place).map(Statement::Table);
         }
+        if self.take_word("sink") {
+            return self.sink(place).map(Statement::Sink);
+        }
+        if self.take_word("flow") {
+            return self.flow(place).map(Statement::Flow);
+        }
         let temporary = self.take_word("temporary") || self.take_word("temp");
         if temporary && self.take_word("view") {
             return self.view(place).map(Statement::View);
@@ -260,24 +271,23 @@ impl Parser<'_> {
             }
             _ => None,
         };
-        let mut table = StreamingTable {
+        let said = self.clauses(Of::Table)?;
+        Ok(StreamingTable {
             name,
+            sink: None,
             or_refresh,
             if_not_exists,
             columns,
-            format: "parquet".to_owned(),
-            partition_by: Vec::new(),
-            location: None,
-            options: OptionMap::new(),
-            properties: OptionMap::new(),
-            output_mode: OutputMode::Append,
-            comment: None,
-            query: Query::empty(),
+            format: said.format.unwrap_or_else(|| DEFAULT_FORMAT.to_owned()),
+            partition_by: said.partition_by,
+            location: said.location,
+            options: said.options,
+            properties: said.properties,
+            output_mode: said.output_mode,
+            comment: said.comment,
+            query: self.query()?,
             place,
-        };
-        self.clauses(&mut table)?;
-        table.query = self.query()?;
-        Ok(table)
+        })
     }
 
     /// The text between a bracket and its partner, moved to its own place in the file so that
@@ -320,7 +330,7 @@ impl Parser<'_> {
     }
 
     /// The query up to `;` or the end.
-    fn query(&mut self) -> Result<Query> {
+    pub(super) fn query(&mut self) -> Result<Query> {
         let start = self.at;
         while self.peek().is_some_and(|token| token != &Token::SemiColon) {
             self.advance();

@@ -66,12 +66,13 @@ pub async fn plan_table(
         None => Ok(plan),
     });
     let plan = plan.and_then(|plan| check_partitions(plan, &table.partition_by));
-    plan.map_err(|error| at_statement(&error, "table", &table.name, table.place))
+    plan.map_err(|error| at_statement(&error, table.kind(), &table.name, table.place))
 }
 
 /// The error with the statement that it is about.
 fn at_statement(error: &Error, kind: &str, name: &str, place: Place) -> Error {
-    if error.to_string().starts_with("table `") || error.to_string().starts_with("view `") {
+    let told = |kind: &str| error.to_string().starts_with(&format!("{kind} `"));
+    if ["table", "flow", "view"].into_iter().any(told) {
         return Error::new(error.kind(), error.to_string());
     }
     Error::new(error.kind(), format!("{kind} `{name}` (line {}): {}", place.line, error.chain()))

@@ -478,7 +478,7 @@ impl VisitorMut for Walk<'_> {
 }
 
 /// A query to stand in while the own one is away.
-pub(crate) fn nothing() -> Query {
+fn nothing() -> Query {
     let values = Values { explicit_row: false, value_keyword: false, rows: Vec::new() };
     Query {
         with: None,

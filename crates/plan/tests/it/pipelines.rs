@@ -128,6 +128,43 @@ async fn planned(
     StreamingPlan::new(plan, OutputMode::Append)
 }
 
+#[test]
+fn flows_write_as_their_sink_says_wherever_it_stands() {
+    let text = "\
+CREATE FLOW one AS INSERT INTO Out BY NAME SELECT * FROM STREAM(a);
+CREATE SINK out USING Kafka OPTIONS ('topic' 't', outputMode 'update', 'a' '1') COMMENT 'both';
+CREATE FLOW IF NOT EXISTS two COMMENT 'x' OPTIONS (outputMode 'complete', 'A' '2')
+AS INSERT INTO TABLE out SELECT * FROM STREAM(a);
+CREATE SINK files USING json LOCATION '/out' PARTITIONED BY (k);
+CREATE FLOW three AS INSERT INTO files SELECT * FROM STREAM(a)";
+    let pipeline = parse(text).unwrap();
+    let flows: Vec<_> = pipeline.tables().collect();
+    let seen: Vec<_> = flows
+        .iter()
+        .map(|flow| {
+            let options: Vec<_> = flow.options.iter().collect();
+            (
+                flow.name.as_str(),
+                flow.output_name(),
+                flow.format.as_str(),
+                flow.output_mode,
+                options,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("one", "out", "kafka", Some(OutputMode::Update), vec![("a", "1"), ("topic", "t")]),
+            ("two", "out", "kafka", Some(OutputMode::Complete), vec![("A", "2"), ("topic", "t")]),
+            ("three", "files", "json", None, vec![]),
+        ]
+    );
+    assert_eq!(flows[2].location.as_deref(), Some("/out"));
+    assert_eq!(flows[2].partition_by, ["k"]);
+    assert!(flows.iter().all(|flow| flow.kind() == "flow"));
+}
+
 #[tokio::test]
 async fn tables_plan_through_views_and_run() {
     let context = context();
@@ -217,6 +254,25 @@ fn errors_of_parsing_show_the_line_with_a_caret() {
             "`A` is given twice",
         ),
         ("CREATE STREAMING TABLE t OPTIONS (a = ) AS SELECT 1", "expected a value, found `)`"),
+        ("CREATE SINK s", "expected USING and the sink's format"),
+        ("CREATE SINK s USING kafka AS SELECT 1", "OPTIONS, COMMENT or `;`, found `AS`"),
+        ("CREATE SINK s USING noop", "nothing writes into the sink `s`; add CREATE FLOW"),
+        ("CREATE FLOW f AS SELECT 1", "expected INSERT INTO, found `SELECT`"),
+        ("CREATE FLOW f USING x AS INSERT INTO s SELECT 1", "expected OPTIONS, COMMENT or AS"),
+        ("CREATE FLOW f AS INSERT INTO s SELECT 1", "the file has no CREATE SINK s USING"),
+        (
+            "CREATE SINK s USING noop; CREATE FLOW f AS INSERT INTO r SELECT 1",
+            "line 1, column 27: the flow `f` writes into `r`, which the file has no CREATE SINK \
+             for; its sinks are `s`",
+        ),
+        (
+            "CREATE STREAMING TABLE t AS SELECT 1; CREATE FLOW f AS INSERT INTO t SELECT 1",
+            "`t`, a streaming table, which has a query of its own",
+        ),
+        (
+            "CREATE SINK s USING noop; CREATE FLOW s AS INSERT INTO s SELECT 1",
+            "the name `s` is taken by the statement in line 1",
+        ),
         ("SET a", "expected `=`, found the end"),
         ("CREATE STREAMING TABLE t AS SELECT 'abc", "line 1, column 36: Unterminated string"),
         ("SELECT 1", "SELECT is not a statement"),
@@ -322,7 +378,7 @@ proptest! {
 
     #[test]
     fn random_words_never_panic(words in proptest::collection::vec(proptest::sample::select(vec![
-        "CREATE", "STREAMING", "TABLE", "t", "AS", "SELECT", "*", "FROM", "STREAM", "read_files",
+        "CREATE", "STREAMING", "TABLE", "SINK", "FLOW", "INSERT", "INTO", "t", "AS", "SELECT", "*", "FROM", "STREAM", "read_files",
         "(", ")", ",", "'x'", "=>", "=", "format", ";", "WHERE", "JOIN", "ON", "1", "1.5D", "`",
         "'", "/*", "*/", "--", "\n", "é", "OPTIONS", "PARTITIONED", "BY", "LOCATION", "USING",
         "SET", "a.b", "[", "]", "<", ">", "STRUCT", "ARRAY", "DIV", "RLIKE", "CAST", "CASE",
