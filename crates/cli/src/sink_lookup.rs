@@ -5,7 +5,9 @@ use crate::command_config;
 use crate::time::WallClock;
 use onefold::OutputMode;
 use onefold::checkpoint_tools::{Contents, Record, SinkMark, effects_to_look_at};
-use onefold::types::{BatchId, Error, ErrorKind, Generation, OptionMap, QueryId, Result, RunId};
+use onefold::types::{
+    BatchId, Delivery, Error, ErrorKind, Generation, OptionMap, QueryId, Result, RunId,
+};
 use onefold_connector::{OptionKind, Options, Sink, SinkContext, SinkRequest};
 use onefold_connectors::SINKS;
 use onefold_storage::Store;
@@ -40,6 +42,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 pub struct Found {
     /// As it describes itself.
     pub description: String,
+    /// What it promises.
+    pub delivery: Delivery,
     /// The sink.
     pub sink: Arc<dyn Sink>,
     /// Its folder, if it has one.
@@ -233,8 +237,9 @@ async fn open(
     };
     let description = definition_of_sink.description();
     let folder = definition_of_sink.folder();
+    let delivery = definition_of_sink.delivery();
     let sink = definition_of_sink.open(context).await?;
-    Ok(Found { description, sink, folder })
+    Ok(Found { description, delivery, sink, folder })
 }
 
 /// The newest batch that the checkpoint's sink holds.

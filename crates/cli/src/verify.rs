@@ -23,11 +23,11 @@ pub fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             }
             Err(Absent::Failed(error)) => return Err(error.into()),
         };
-        let sink = found.sink.as_ref();
-        let mut comparison = compare(&contents, None, found.description, sink).await?;
+        let sink = (found.sink.as_ref(), found.description, &found.delivery);
+        let mut comparison = compare(&contents, None, sink).await?;
         for (name, found) in sink_lookup::find_further(&contents, &args.reach).await? {
-            let (description, sink) = (found.description, found.sink.as_ref());
-            let further = compare(&contents, Some(&name), description, sink).await?;
+            let sink = (found.sink.as_ref(), found.description, &found.delivery);
+            let further = compare(&contents, Some(&name), sink).await?;
             comparison.ok &= further.ok;
             comparison.further.push(further);
         }

@@ -1,7 +1,7 @@
 //! What a sink must do.
 
-use crate::{Clock, OptionSpec, Options, SinkEffects};
-use arrow::datatypes::SchemaRef;
+use crate::{Clock, OptionSpec, Options, SinkEffects, SourceDefinition};
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -78,10 +78,29 @@ pub trait SinkDefinition: Debug + Send + Sync {
     fn table(&self) -> Option<Arc<dyn TableProvider>> {
         None
     }
-    /// Whether it takes records that could not be processed, beside the rows of the result and in the
-    /// same atomic act: [`Sink::stage_dead_letters`].
-    fn takes_dead_letters(&self) -> bool {
-        false
+    /// Where records that could not be processed go, if this sink has a place of its own for them
+    /// ([`Sink::stage_dead_letters`]), described as the sink itself is: `KafkaSink[dead]`.
+    fn dead_letters(&self) -> Option<String> {
+        None
+    }
+    /// The same sink, whose rows are records that could not be processed and nothing else, for a sink
+    /// that writes them in a way of its own; `None` for one that writes them as any rows.
+    ///
+    /// # Errors
+    /// Invalid: it was not told where they are to go.
+    fn of_dead_letters(&self) -> Result<Option<Arc<dyn SinkDefinition>>> {
+        Ok(None)
+    }
+    /// Whether it takes letters with these columns, of records from these sources.
+    ///
+    /// # Errors
+    /// Invalid, with what to change: the letters lack what is written, or a source would read them.
+    fn check_dead_letters(
+        &self,
+        _letters: &Schema,
+        _sources: &[Arc<dyn SourceDefinition>],
+    ) -> Result<()> {
+        Ok(())
     }
     /// Opens it for one query. Checks the schema; finds another query's marks.
     ///

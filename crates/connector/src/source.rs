@@ -71,6 +71,11 @@ pub trait SourceDefinition: Debug + Send + Sync {
         }
         Ok(None)
     }
+    /// Whether it reads this topic of the brokers at any of these addresses (`host:port`, commas
+    /// between them).
+    fn reads_topic(&self, _servers: &str, _topic: &str) -> bool {
+        false
+    }
     /// Opens it for one query and adopts what the checkpoint says.
     ///
     /// # Errors

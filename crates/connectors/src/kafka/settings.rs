@@ -87,20 +87,35 @@ fn jaas_login(options: &Options) -> Option<Result<jaas::Login>> {
     Some(jaas::parse(text.expose()))
 }
 
+/// The brokers to ask first, as the user lists them.
+pub(super) fn servers(options: &Options) -> Option<&str> {
+    let said = options.text("kafka.bootstrap.servers").or(options.text("bootstrapServers"));
+    said.map(str::trim).filter(|servers| !servers.is_empty())
+}
+
+/// Whether two such lists have an address in common, and so are of one cluster. Where they have none
+/// that is not known: a cluster has many addresses.
+pub(super) fn share_an_address(left: &str, right: &str) -> bool {
+    let parts = |list: &str| -> Vec<String> {
+        list.split(',').map(|it| it.trim().to_lowercase()).filter(|it| !it.is_empty()).collect()
+    };
+    let right = parts(right);
+    parts(left).iter().any(|it| right.contains(it))
+}
+
 fn config(
     options: &Options,
     own: &'static [OptionSpec],
     fixed: &[(&str, &str)],
     kind: &str,
 ) -> Result<ClientConfig> {
-    let servers = options.text("kafka.bootstrap.servers").or(options.text("bootstrapServers"));
-    let Some(servers) = servers.filter(|servers| !servers.trim().is_empty()) else {
+    let Some(servers) = servers(options) else {
         return Err(Error::invalid(format!(
             "option 'kafka.bootstrap.servers' must be specified for configuring Kafka {kind}"
         )));
     };
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", servers.trim());
+    config.set("bootstrap.servers", servers);
     config.set_log_level(RDKafkaLogLevel::Info);
     for (name, value) in FIXED.iter().chain(fixed) {
         config.set(*name, *value);

@@ -24,14 +24,17 @@ mod row;
 mod transaction;
 
 use super::settings;
+use arrow::datatypes::Schema;
 use async_trait::async_trait;
 use at_least_once::AtLeastOnce;
 use brokers::{Brokers, Plan};
 use cluster::Cluster;
 use columns::Columns;
 use exactly_once::{ExactlyOnce, Opener};
+use letters::Letters;
 use onefold_connector::{
     OptionKind, OptionSpec, Options, Sink, SinkContext, SinkDefinition, SinkRequest, SinkSpec,
+    SourceDefinition,
 };
 use onefold_types::{Delivery, Error, Result};
 use std::sync::Arc;
@@ -113,7 +116,8 @@ fn define(request: SinkRequest) -> Result<Arc<dyn SinkDefinition>> {
             }
         }
     }
-    let (topic, letters) = (topic.map(str::to_owned), letters.map(str::to_owned));
+    let topic = topic.map(str::to_owned);
+    let letters = letters.map(|topic| Letters { topic: topic.to_owned(), alone: false });
     Ok(Arc::new(Definition { options: Arc::new(options), topic, letters, exactly_once }))
 }
 
@@ -132,16 +136,29 @@ fn fits_transactions(options: &Options) -> Result<()> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Definition {
     options: Arc<Options>,
     topic: Option<String>,
-    /// The topic of dead letters.
-    letters: Option<String>,
+    letters: Option<Letters>,
     exactly_once: bool,
 }
 
 impl Definition {
+    /// The topics that are known before there are rows.
+    fn topics(&self) -> impl Iterator<Item = &str> {
+        let letters = self.letters.as_ref().filter(|it| !it.alone);
+        self.topic.as_deref().into_iter().chain(letters.map(|it| it.topic.as_str()))
+    }
+
+    /// What is written of rows with these columns.
+    fn columns(&self, rows: &Schema) -> Result<Columns> {
+        match self.letters.as_ref().filter(|it| it.alone) {
+            Some(letters) => Letters::check(rows).and_then(|()| letters.columns()),
+            None => Columns::of(rows, self.topic.as_deref()),
+        }
+    }
+
     fn plan(&self, context: &SinkContext, looks: bool) -> Plan {
         // What is written once is not asked for its mark.
         let marks = self.exactly_once
@@ -151,7 +168,7 @@ impl Definition {
         Plan {
             transactional: self.exactly_once,
             progress: marks.then(|| text("onefold.kafka.progressTopic")),
-            topics: self.topic.iter().chain(&self.letters).cloned().collect(),
+            topics: self.topics().map(str::to_owned).collect(),
             transactional_id: format!("{prefix}{}", context.query),
             looks,
         }
@@ -184,8 +201,36 @@ impl SinkDefinition for Definition {
         }
     }
 
-    fn takes_dead_letters(&self) -> bool {
-        self.letters.is_some()
+    fn dead_letters(&self) -> Option<String> {
+        self.letters.as_ref().map(|it| format!("KafkaSink[{}]", it.topic))
+    }
+
+    fn of_dead_letters(&self) -> Result<Option<Arc<dyn SinkDefinition>>> {
+        let Some(topic) = self.topic.clone() else {
+            return Err(Error::invalid(
+                "dead letters need a topic: give onefold.deadLetters.topic (their column `topic` is \
+                 the one that they came from)",
+            ));
+        };
+        let letters = Some(Letters { topic, alone: true });
+        Ok(Some(Arc::new(Definition { letters, ..self.clone() })))
+    }
+
+    fn check_dead_letters(
+        &self,
+        letters: &Schema,
+        sources: &[Arc<dyn SourceDefinition>],
+    ) -> Result<()> {
+        let Some(Letters { topic, .. }) = &self.letters else { return Ok(()) };
+        let servers = settings::servers(&self.options).unwrap_or_default();
+        if let Some(source) = sources.iter().find(|it| it.reads_topic(servers, topic)) {
+            return Err(Error::invalid(format!(
+                "the topic of dead letters, `{topic}`, is one that the query reads ({}): each letter \
+                 would come back as a record, for ever; give {LETTERS} another topic",
+                source.description()
+            )));
+        }
+        Letters::check(letters)
     }
 
     async fn open(&self, context: SinkContext) -> Result<Arc<dyn Sink>> {
@@ -196,7 +241,7 @@ impl SinkDefinition for Definition {
                  files, or set onefold.kafka.guarantee=at-least-once on this sink",
             ));
         }
-        let columns = match Columns::of(&context.schema, self.topic.as_deref()) {
+        let columns = match self.columns(&context.schema) {
             // Who only looks need not know the columns.
             Err(_) if looks => Columns::unknown(),
             columns => columns?,

@@ -3,7 +3,7 @@
 use super::contents::{Contents, Record};
 use onefold_connector::Sink;
 use onefold_protocol::record::Commit;
-use onefold_types::{BatchId, Published, Result, Totals};
+use onefold_types::{BatchId, Delivery, Generation, Published, Result, Totals};
 use serde::Serialize;
 
 /// What to do about batches that a sink lacks.
@@ -75,17 +75,17 @@ pub struct Difference {
 pub async fn compare(
     contents: &Contents,
     name: Option<&str>,
-    description: String,
-    sink: &dyn Sink,
+    (sink, description, delivery): (&dyn Sink, String, &Delivery),
 ) -> Result<Comparison> {
+    let side = Side { name, since: name.and_then(|name| contents.further_sink_since(name)) };
     let mark = sink.last_mark().await?;
     let mut comparison = Comparison {
         checkpoint: contents.url.clone(),
         name: name.map(str::to_owned),
         sink: description,
         ok: false,
-        from_batch: took_part(contents, name).next(),
-        last_commit: took_part(contents, name).last(),
+        from_batch: took_part(contents, side).next(),
+        last_commit: took_part(contents, side).last(),
         mark,
         equal: 0,
         rows: 0,
@@ -95,30 +95,58 @@ pub async fn compare(
         further: Vec::new(),
     };
     for (batch, record) in &contents.commits {
-        if !in_commit(record, name) {
-            continue;
-        }
-        let outcome = compare_batch(*batch, record, name, sink).await;
+        let outcome = match side.part(record) {
+            Part::None => continue,
+            Part::Elsewhere => Outcome::Not("the query put them into another place then"),
+            Part::Here => compare_batch(*batch, record, name, sink).await,
+        };
         comparison.add(*batch, outcome);
     }
-    comparison.compare_marks(contents);
+    // One that promises less may keep no marks.
+    if delivery.exactly_once() || mark.is_some() {
+        comparison.compare_marks(contents);
+    }
     comparison.ok = comparison.first_difference.is_none();
     Ok(comparison)
 }
 
-/// Whether a sink took part in a batch; the main one does in all, also where the commit cannot say.
-fn in_commit(record: &Record<Commit>, name: Option<&str>) -> bool {
-    let commit = record.content.as_ref();
-    name.is_none_or(|name| commit.map_or(true, |commit| commit.sinks.contains_key(name)))
+/// Which of a query's sinks is looked at.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    /// The name of a further one; `None` for the main one.
+    name: Option<&'a str>,
+    /// The first driver that put a further one where it is now.
+    since: Option<Generation>,
 }
 
-/// The committed batches that a sink took part in, ascending.
-fn took_part<'a>(
-    contents: &'a Contents,
-    name: Option<&'a str>,
-) -> impl Iterator<Item = BatchId> + 'a {
+/// A sink's part in a batch.
+#[derive(PartialEq)]
+enum Part {
+    None,
+    /// What the batch put into it lies where it was before.
+    Elsewhere,
+    Here,
+}
+
+impl Side<'_> {
+    /// The main one takes part in all batches, also where the commit cannot say.
+    fn part(self, record: &Record<Commit>) -> Part {
+        let (Some(name), Ok(commit)) = (self.name, &record.content) else { return Part::Here };
+        if !commit.sinks.contains_key(name) {
+            return Part::None;
+        }
+        match (commit.generation, self.since) {
+            (Some(by), Some(since)) if by < since => Part::Elsewhere,
+            _ => Part::Here,
+        }
+    }
+}
+
+/// The committed batches of which a sink holds something, ascending.
+fn took_part<'a>(contents: &'a Contents, side: Side<'a>) -> impl Iterator<Item = BatchId> + 'a {
     let known = move |batch: &BatchId| {
-        contents.commits.get(batch).map_or(name.is_none(), |record| in_commit(record, name))
+        let record = contents.commits.get(batch);
+        record.map_or(side.name.is_none(), |record| side.part(record) == Part::Here)
     };
     contents.commit_ids.iter().copied().filter(known)
 }

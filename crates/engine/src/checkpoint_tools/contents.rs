@@ -350,6 +350,25 @@ impl Contents {
         let newest_first = self.generations.values().rev().filter_map(Record::ok);
         newest_first.map(|record| &record.definition).find(|definition| !definition.is_null())
     }
+
+    /// The first of the drivers that put a further sink where the newest one puts it; `None` where
+    /// the newest has none of that name.
+    #[must_use]
+    pub fn further_sink_since(&self, name: &str) -> Option<Generation> {
+        let place = |definition: &Value| {
+            let all = definition.get("furtherSinks")?.as_array()?;
+            let sink = all.iter().find(|sink| sink.get("name").is_some_and(|it| it == name))?;
+            Some(["format", "path", "description"].map(|key| sink.get(key).cloned()))
+        };
+        let newest = place(self.definition()?)?;
+        let newest_first =
+            self.generations.iter().rev().filter_map(|(at, it)| Some((at, it.ok()?)));
+        newest_first
+            .filter(|(_, record)| !record.definition.is_null())
+            .take_while(|(_, record)| place(&record.definition).as_ref() == Some(&newest))
+            .last()
+            .map(|(at, _)| *at)
+    }
 }
 
 /// The number in a name that is nothing but one: `0`, `17`; not `+1`, `01`.

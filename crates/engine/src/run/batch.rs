@@ -6,7 +6,7 @@ use super::definition::Beside;
 use super::halt::{Halt, unless_stopped};
 use super::operators::{event_time, sightings, state_operators, watermarks};
 use super::phases::{Phase, Phases};
-use super::report::{Report, counts_rows, progress};
+use super::report::{AboutSink, Report, counts_rows, progress};
 use super::sinks::{Outcome, Publication};
 use super::stage::{AllRead, stage_all};
 use super::term::{Term, needs_prepared};
@@ -370,9 +370,12 @@ impl Runner {
             phases: &work.phases,
             looked_before_ms: self.looked_before_ms(),
         };
-        let description = definition.sink.description();
-        let counts = counts_rows(definition.sink_record.format.as_deref());
-        self.tell(progress(&self.around.query, term, (&description, counts), report));
+        let sink = AboutSink {
+            description: definition.sink.description(),
+            letters: definition.sink.dead_letters(),
+            counts_rows: counts_rows(definition.sink_record.format.as_deref()),
+        };
+        self.tell(progress(&self.around.query, term, &sink, report));
     }
 
     /// Starts to delete the logs that are older than the settings ask for. One purge at a time: the

@@ -197,7 +197,14 @@ pub(crate) fn guarantee(
         description: sink.description(),
         delivery: sink.delivery(),
     };
-    let further = further.iter().map(|it| of(Some(it.name()), it.sink.as_ref())).collect();
+    let further = further.iter().map(|it| of(Some(it.name()), it.sink.as_ref()));
+    // Those that go with the rows are promised what the rows are.
+    let in_main = sink.dead_letters().map(|description| SinkGuarantee {
+        name: Some(Beside::DeadLetters.name().to_owned()),
+        description,
+        delivery: sink.delivery(),
+    });
+    let further = further.chain(in_main).collect();
     GuaranteeReport::new(sources, logs, of(None, sink), further)
 }
 

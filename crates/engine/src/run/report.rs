@@ -41,14 +41,22 @@ pub(crate) fn counts_rows(format: Option<&str>) -> bool {
     format.is_some_and(|format| COUNTING.contains(&format))
 }
 
-/// The progress of a batch. Of the sink it is said what it is, and whether its rows are told.
+/// What progress says of the main sink.
+pub(crate) struct AboutSink {
+    pub(crate) description: String,
+    /// Where in it dead letters go, if it takes them.
+    pub(crate) letters: Option<String>,
+    /// Whether its rows are told.
+    pub(crate) counts_rows: bool,
+}
+
+/// The progress of a batch.
 pub(crate) fn progress(
     query: &QueryShared,
     term: &Term,
-    sink: (&str, bool),
+    sink: &AboutSink,
     report: Report<'_>,
 ) -> StreamingQueryProgress {
-    let (sink_description, counts_rows) = sink;
     let written = report.published.totals.and_then(|totals| i64::try_from(totals.rows).ok());
     let duration_ms = report.phases.durations();
     let work_ms = duration_ms.get("triggerExecution").copied().unwrap_or(0);
@@ -86,21 +94,26 @@ pub(crate) fn progress(
         state_operators: report.state_operators,
         sources: sources.collect(),
         sink: SinkProgress {
-            description: sink_description.to_owned(),
-            num_output_rows: written.filter(|_| counts_rows).unwrap_or(-1),
+            description: sink.description.clone(),
+            num_output_rows: written.filter(|_| sink.counts_rows).unwrap_or(-1),
             metrics: sink_metrics(&report.published),
         },
-        further_sinks: further_sinks(term, report.further, sink_description),
+        further_sinks: further_sinks(term, report.further, sink),
         observed_metrics: report.observed,
         watermarks: report.watermarks,
     }
 }
 
-fn further_sinks(term: &Term, got: Vec<(String, Totals)>, main: &str) -> Vec<FurtherSinkProgress> {
+fn further_sinks(
+    term: &Term,
+    got: Vec<(String, Totals)>,
+    main: &AboutSink,
+) -> Vec<FurtherSinkProgress> {
     let progress = |(name, totals): (String, Totals)| {
         let known = term.sinks.further().find(|(known, _)| *known == name);
         // What is not in a sink of its own is in the main one.
-        let description = known.map_or(main, |(_, description)| description).to_owned();
+        let in_main = main.letters.as_deref().unwrap_or(&main.description);
+        let description = known.map_or(in_main, |(_, description)| description).to_owned();
         FurtherSinkProgress { name, description, rows: totals.rows, hash: totals.hash.to_string() }
     };
     got.into_iter().map(progress).collect()

@@ -305,5 +305,15 @@ fn ours(attempt: &Attempt, published: &Published) -> bool {
 }
 
 fn of(name: &str, error: Error) -> Error {
-    Error::new(error.kind(), format!("the query's sink of {name} failed")).because(error)
+    let failed = format!("the query's sink of {name} failed");
+    // What the sink advises is meant for a main one.
+    let text = match error.kind() {
+        ErrorKind::Corrupt => format!(
+            "{failed}: its place is an option of the query (onefold.deadLetters.path, \
+             onefold.lateRows.path), not --sink of a command; a new, empty one will do once the \
+             query was started without these options"
+        ),
+        _ => failed,
+    };
+    Error::new(error.kind(), text).because(error)
 }

@@ -3,10 +3,13 @@
 use super::{DataStreamWriter, has_option, shown_options};
 use crate::run::definition::{Beside, FurtherSink, SinkRecord};
 use arrow::datatypes::SchemaRef;
-use onefold_connector::{Options, OutputMode, SinkDefinition, SinkRequest};
+use onefold_connector::{Options, OutputMode, SinkDefinition, SinkRequest, SourceDefinition};
 use onefold_plan::stream::{SideRows, StreamingPlan};
 use onefold_types::{Error, OptionMap, Result};
 use std::sync::Arc;
+
+/// The format of a further sink that names none, as of the main one.
+const DEFAULT: &str = "parquet";
 
 impl Beside {
     /// What options of their sink begin with.
@@ -118,7 +121,9 @@ impl DataStreamWriter {
             let schema = rows.schema(plan, self)?;
             return Ok(FurtherSink { rows, schema, sink, record: SinkRecord::default() });
         }
-        let format = options.remove("format").unwrap_or_else(|| "parquet".to_owned());
+        let format = options.remove("format");
+        let named = format.is_some();
+        let format = format.unwrap_or_else(|| DEFAULT.to_owned());
         let spec = self.known_sink(&format)?;
         let path = options.remove("path");
         let partition_by: Vec<String> = options
@@ -126,7 +131,11 @@ impl DataStreamWriter {
             .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
             .unwrap_or_default();
         let what = format!("sink `{}` of {}", spec.name, rows.name());
-        let options = Options::check(&what, spec.options, options)?;
+        let options = Options::check(&what, spec.options, options).map_err(|error| {
+            let text =
+                format!("{error}; {}format, which is not given, is {DEFAULT}", rows.prefix());
+            if named { error } else { Error::new(error.kind(), text) }
+        })?;
         let record = SinkRecord {
             format: Some(spec.name.to_owned()),
             path: path.clone(),
@@ -136,8 +145,13 @@ impl DataStreamWriter {
         let query_name = query_name.map(|name| format!("{name}_{}", rows.table_suffix()));
         let output_mode = OutputMode::Append;
         let request = SinkRequest { options, path, partition_by, query_name, output_mode };
-        let sink = (spec.define)(request)?;
-        Ok(FurtherSink { rows, schema: rows.schema(plan, self)?, sink, record })
+        let mut sink = (spec.define)(request)?;
+        let schema = rows.schema(plan, self)?;
+        if rows == Beside::DeadLetters {
+            sink = sink.of_dead_letters()?.unwrap_or(sink);
+            sink.check_dead_letters(&schema, &sources(plan))?;
+        }
+        Ok(FurtherSink { rows, schema, sink, record })
     }
 
     /// Takes out the options whose names begin so, without that.
@@ -163,7 +177,7 @@ pub(super) fn letters_in_main(
     further: &[FurtherSink],
     plan: &StreamingPlan,
 ) -> Result<Option<SchemaRef>> {
-    if !main.takes_dead_letters() {
+    if main.dead_letters().is_none() {
         return Ok(None);
     }
     if further.iter().any(|it| it.rows == Beside::DeadLetters) {
@@ -171,7 +185,13 @@ pub(super) fn letters_in_main(
             "dead letters go into the main sink or into one of their own, not into both",
         ));
     }
-    plan.dead_letter_schema().ok_or_else(no_dead_letters).map(Some)
+    let letters = plan.dead_letter_schema().ok_or_else(no_dead_letters)?;
+    main.check_dead_letters(&letters, &sources(plan))?;
+    Ok(Some(letters))
+}
+
+fn sources(plan: &StreamingPlan) -> Vec<Arc<dyn SourceDefinition>> {
+    plan.sources().iter().map(|source| Arc::clone(&source.definition)).collect()
 }
 
 fn begins(name: &str, prefix: &str) -> bool {
@@ -187,9 +207,10 @@ fn no_late_rows() -> Error {
 
 fn no_dead_letters() -> Error {
     Error::invalid(
-        "nothing in this query can fail for a single record, so that onefold.deadLetters would stay \
-         empty; what may is computed before the first aggregation, join or deduplication and is \
-         neither random nor a function in Python (from_json and the like fail in mode FAILFAST \
-         only): change the query, or take the options out",
+        "no step of this query can send a single record away, so that onefold.deadLetters would stay \
+         empty. Steps that can are select, where and the like before the first aggregation, join or \
+         deduplication, with something that may fail (from_json and the like fail in mode FAILFAST \
+         only) and nothing that is random, a subquery or a function in Python; the keys and values \
+         of an aggregation cannot: compute them in a select before it, or take the options out",
     )
 }

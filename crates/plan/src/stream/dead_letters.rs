@@ -20,8 +20,11 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::core::expr_fn::named_struct;
 use datafusion::logical_expr::{
-    Expr, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, TableScan, lit,
+    Expr, Extension, Filter, LogicalPlan, Projection, SubqueryAlias, TableScan, TableScanBuilder,
+    lit,
 };
+use datafusion::optimizer::optimize_projections::OptimizeProjections;
+use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 use fallible::{computed_alike, may_fail};
 use std::sync::Arc;
 
@@ -32,8 +35,16 @@ const RECORD: &str = "__onefold_record";
 /// fail for a single record.
 pub(super) fn guard(plan: LogicalPlan) -> Result<(LogicalPlan, Option<LetterColumns>)> {
     let mut sources = Vec::new();
+    let plan = without_unused(plan)?;
     let plan = guard_below(plan, &mut sources)?;
     Ok((plan, LetterColumns::of(sources)))
+}
+
+/// The plan without what nothing asks for: a column that is not used is not computed in a query
+/// without dead letters, and must not send a record away in one with them.
+fn without_unused(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let config = OptimizerContext::new();
+    Ok(OptimizeProjections::new().rewrite(plan, &config)?.data)
 }
 
 /// Guards the steps of each stream; what comes out has the columns that it had.
@@ -98,7 +109,11 @@ impl Chain {
         if stream_definition(scan).is_none() {
             return Ok(None);
         }
-        let scan = LogicalPlan::TableScan(scan.clone());
+        // The record is whole, whatever the query uses of it.
+        let scan = TableScanBuilder::new(scan.table_name.clone(), Arc::clone(&scan.source))
+            .with_filters(scan.filters.clone())
+            .with_fetch(scan.fetch);
+        let scan = LogicalPlan::TableScan(scan.build()?);
         let schema = Arc::clone(scan.schema());
         let (mut columns, mut record, mut fields) = (Vec::new(), Vec::new(), Vec::new());
         for (qualifier, field) in schema.iter() {

@@ -78,6 +78,16 @@ async fn the_record_leaves_whole_however_little_of_it_the_query_takes() {
 }
 
 #[tokio::test]
+async fn a_column_that_nothing_asks_for_sends_no_record_away() {
+    let text = "SELECT CAST(id AS STRING) AS id
+        FROM (SELECT id, CAST(IF(id = 4, 'x', '1') AS INT) AS unused FROM people AS p)";
+    let ran = ran(&[people()], text).await;
+    assert_eq!(ran.rows, ["0", "1", "2", "3", "4", "5"]);
+    assert!(ran.letters.is_empty(), "{:?}", ran.letters);
+    assert_eq!(ran.columns, ["id", "userName", "_error"]);
+}
+
+#[tokio::test]
 async fn what_a_filter_below_left_out_is_no_dead_letter_and_what_one_above_would_is() {
     let text = "SELECT n FROM (SELECT id, CAST(IF(id % 2 = 0, 'x', '1') AS INT) AS n FROM people
         WHERE id < 3) WHERE id > 100";

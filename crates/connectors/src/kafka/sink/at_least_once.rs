@@ -2,8 +2,8 @@
 
 use super::cluster::{Failure, Producer};
 use super::columns::Columns;
-use super::exactly_once::{not_written, until_room};
-use super::letters;
+use super::exactly_once::{no_topic, not_written, until_room};
+use super::letters::Letters;
 use super::row::Row;
 use super::transaction::{Call, Next, Trouble, after};
 use crate::file_sink::plan_failed;
@@ -19,8 +19,7 @@ use std::sync::Arc;
 pub(crate) struct AtLeastOnce {
     pub(crate) producer: Arc<dyn Producer>,
     pub(crate) columns: Columns,
-    /// The topic of dead letters.
-    pub(crate) letters: Option<String>,
+    pub(crate) letters: Option<Letters>,
 }
 
 impl AtLeastOnce {
@@ -105,6 +104,9 @@ impl Sink for AtLeastOnce {
         partition: u32,
         rows: RowStream,
     ) -> Result<StagedOutput> {
+        if self.letters.as_ref().is_some_and(|it| it.alone) {
+            return self.stage_dead_letters(attempt, partition, rows).await;
+        }
         self.hand_over(attempt, partition, rows, &self.columns).await
     }
 
@@ -114,8 +116,8 @@ impl Sink for AtLeastOnce {
         partition: u32,
         letters: RowStream,
     ) -> Result<StagedOutput> {
-        let records = letters::as_records(letters)?;
-        let columns = Columns::of(&records.schema(), self.letters.as_deref())?;
+        let to = self.letters.as_ref().ok_or_else(no_topic)?;
+        let (records, columns) = to.records(letters)?;
         self.hand_over(attempt, partition, records, &columns).await
     }
 

@@ -7,7 +7,7 @@
 
 use super::cluster::{Cluster, Failure, Producer, Record};
 use super::columns::Columns;
-use super::letters;
+use super::letters::Letters;
 use super::mark::MarkRecord;
 use super::row::Row;
 use super::transaction::{self, Call, Next, Trouble};
@@ -27,6 +27,11 @@ const NO_ROOM: Duration = Duration::from_millis(2);
 /// Longest text of offsets that goes into a mark, in bytes: brokers take records of a megabyte.
 const MOST_OFFSETS: usize = 500_000;
 
+/// Dead letters came to a sink that was given no topic for them.
+pub(super) fn no_topic() -> Error {
+    Error::internal("dead letters were sent to a sink that takes none")
+}
+
 /// Who opened the sink.
 #[derive(Debug, Clone)]
 pub(crate) struct Opener {
@@ -35,8 +40,7 @@ pub(crate) struct Opener {
     pub(crate) last_commit: Option<BatchId>,
     /// Whether it only looks.
     pub(crate) looks: bool,
-    /// The topic of dead letters.
-    pub(crate) letters: Option<String>,
+    pub(crate) letters: Option<Letters>,
 }
 
 /// A Kafka sink opened by one query.
@@ -461,6 +465,9 @@ impl Sink for ExactlyOnce {
         partition: u32,
         rows: RowStream,
     ) -> Result<StagedOutput> {
+        if self.opener.letters.as_ref().is_some_and(|it| it.alone) {
+            return self.stage_dead_letters(attempt, partition, rows).await;
+        }
         self.hand_over(attempt, partition, rows, &self.columns).await
     }
 
@@ -470,8 +477,8 @@ impl Sink for ExactlyOnce {
         partition: u32,
         letters: RowStream,
     ) -> Result<StagedOutput> {
-        let records = letters::as_records(letters)?;
-        let columns = Columns::of(&records.schema(), self.opener.letters.as_deref())?;
+        let to = self.opener.letters.as_ref().ok_or_else(no_topic)?;
+        let (records, columns) = to.records(letters)?;
         self.hand_over(attempt, partition, records, &columns).await
     }
 

@@ -1,6 +1,7 @@
 //! Dead letters as records: the bytes that could not be processed, and headers that say where they
 //! came from and what was wrong.
 
+use super::columns::Columns;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, ListBuilder, RecordBatch, StringArray, StringBuilder,
     StructBuilder,
@@ -28,15 +29,50 @@ const LONGEST: usize = 2_000;
 /// The column of rows of sources that differ, as JSON.
 const ROW: &str = "row";
 
-/// Dead letters as rows for a topic: `key`, `value` and `headers`.
-///
-/// # Errors
-/// Invalid: the records have no value that is bytes or text.
-pub(super) fn as_records(letters: RowStream) -> Result<RowStream> {
-    let shape = Arc::new(Shape::of(&letters.schema())?);
-    let schema = Arc::clone(&shape.schema);
-    let records = letters.map(move |batch| shape.records(&batch?));
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, records)))
+/// Where dead letters of a sink go.
+#[derive(Debug, Clone)]
+pub(crate) struct Letters {
+    /// The topic.
+    pub(crate) topic: String,
+    /// Whether the sink writes nothing else.
+    pub(crate) alone: bool,
+}
+
+impl Letters {
+    /// Whether rows with these columns can be written.
+    ///
+    /// # Errors
+    /// Invalid: the records have no value that is bytes or text.
+    pub(super) fn check(letters: &Schema) -> Result<()> {
+        Shape::of(letters).map(drop)
+    }
+
+    /// The columns that are written.
+    ///
+    /// # Errors
+    /// Never, as they are ours.
+    pub(super) fn columns(&self) -> Result<Columns> {
+        Columns::of(&record_schema(), Some(&self.topic))
+    }
+
+    /// Dead letters as rows for the topic: `key`, `value` and `headers`.
+    ///
+    /// # Errors
+    /// As [`Letters::check`].
+    pub(super) fn records(&self, letters: RowStream) -> Result<(RowStream, Columns)> {
+        let shape = Shape::of(&letters.schema())?;
+        let records = letters.map(move |batch| shape.records(&batch?));
+        let records = Box::pin(RecordBatchStreamAdapter::new(record_schema(), records));
+        Ok((records, self.columns()?))
+    }
+}
+
+fn record_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Binary, true),
+        Field::new("value", DataType::Binary, true),
+        Field::new("headers", headers_type(), true),
+    ]))
 }
 
 /// Which columns become what.
@@ -46,7 +82,6 @@ struct Shape {
     headers: Option<usize>,
     /// Names of headers, and the columns that they hold.
     origin: Vec<(&'static str, usize)>,
-    schema: SchemaRef,
 }
 
 impl Shape {
@@ -60,8 +95,8 @@ impl Shape {
         let value = place("value").or_else(|| place(ROW)).filter(bytes).ok_or_else(|| {
             Error::invalid(
                 "dead letters can go to a topic only if the query's records have a column `value` \
-                 of bytes or text, as Kafka's have; give onefold.deadLetters.path in place of \
-                 onefold.deadLetters.topic",
+                 of bytes or text, as Kafka's have; give onefold.deadLetters.path, a folder of \
+                 files, in place of onefold.deadLetters.topic",
             )
         })?;
         let origin = ORIGIN.iter().filter_map(|(name, header)| Some((*header, place(name)?)));
@@ -70,11 +105,6 @@ impl Shape {
             value,
             headers: place("headers"),
             origin: origin.collect(),
-            schema: Arc::new(Schema::new(vec![
-                Field::new("key", DataType::Binary, true),
-                Field::new("value", DataType::Binary, true),
-                Field::new("headers", headers_type(), true),
-            ])),
         })
     }
 
@@ -85,7 +115,7 @@ impl Shape {
             None => arrow::array::new_null_array(&DataType::Binary, letters.num_rows()),
         };
         let columns = vec![key, as_bytes(self.value)?, self.headers(letters)?];
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+        Ok(RecordBatch::try_new(record_schema(), columns)?)
     }
 
     /// Those that the record had, and ours behind them.
@@ -148,7 +178,6 @@ fn headers_type() -> DataType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::sink::columns::Columns;
     use arrow::array::{BinaryArray, Int32Array, Int64Array};
     use futures::{TryStreamExt, stream};
 
@@ -165,8 +194,13 @@ mod tests {
         Arc::new(BinaryArray::from(values.to_vec()))
     }
 
+    fn to_dead() -> Letters {
+        Letters { topic: "dead".to_owned(), alone: false }
+    }
+
     async fn one(letters: RowStream) -> RecordBatch {
-        let batches: Vec<RecordBatch> = as_records(letters).unwrap().try_collect().await.unwrap();
+        let (records, _) = to_dead().records(letters).unwrap();
+        let batches: Vec<RecordBatch> = records.try_collect().await.unwrap();
         batches.into_iter().next().unwrap()
     }
 
@@ -192,7 +226,7 @@ mod tests {
             ("_error", Arc::new(StringArray::from(vec!["bad", long.as_str()]))),
         ]))
         .await;
-        let columns = Columns::of(&batch.schema(), Some("dead")).unwrap();
+        let columns = to_dead().columns().unwrap();
         let rows = columns.rows(&batch).unwrap();
         let mut room = Vec::new();
         let record = rows.record(0, &mut room).unwrap();
@@ -219,7 +253,7 @@ mod tests {
         let batch = one(letters(vec![("row", row), ("_error", Arc::clone(&error))])).await;
         assert_eq!(batch.column(1).as_binary::<i32>().value(0), b"{\"a\":1}");
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-        let refused = as_records(letters(vec![("value", number), ("_error", error)]));
+        let refused = to_dead().records(letters(vec![("value", number), ("_error", error)]));
         let refused = refused.map(drop).unwrap_err().to_string();
         assert!(refused.contains("onefold.deadLetters.path"), "{refused}");
     }

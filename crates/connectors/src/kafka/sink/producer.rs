@@ -222,9 +222,9 @@ impl Native {
     fn refused(&self, code: Code, what: String) -> Failure {
         let error = match code {
             Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Error::invalid(format!(
-                "{what} is larger than is taken: the producer takes {} bytes \
-                 (kafka.max.request.size), the topic as many as its max.message.bytes says; raise \
-                 both, or make records smaller",
+                "{what} is larger, with its key and headers, than is taken: the producer takes {} \
+                 bytes of key and value (kafka.max.request.size) and the topic as many of all as \
+                 its max.message.bytes says; raise both, or make records smaller",
                 self.making.largest
             )),
             Code::UnknownPartition => Error::invalid(format!(

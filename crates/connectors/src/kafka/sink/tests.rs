@@ -10,6 +10,7 @@ use super::cluster::Cluster;
 use super::columns::Columns;
 use super::define;
 use super::exactly_once::{ExactlyOnce, Opener};
+use super::letters::Letters;
 use async_trait::async_trait;
 use faulty::Faulty;
 use log::Log;
@@ -240,7 +241,7 @@ async fn rows_dead_letters_and_the_sources_offsets_are_seen_together() {
         generation,
         last_commit: None,
         looks: false,
-        letters: Some("dead".to_owned()),
+        letters: Some(Letters { topic: "dead".to_owned(), alone: false }),
     };
     let columns = Columns::of(&schema(), Some("out")).unwrap();
     let cluster = Arc::clone(&log) as Arc<dyn Cluster>;

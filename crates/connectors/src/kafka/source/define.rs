@@ -97,6 +97,11 @@ impl SourceDefinition for Definition {
         format!("KafkaV2[{}]", self.choice.topics)
     }
 
+    fn reads_topic(&self, servers: &str, topic: &str) -> bool {
+        let own = settings::servers(&self.options).unwrap_or_default();
+        self.choice.topics.has(topic) && settings::share_an_address(own, servers)
+    }
+
     async fn open(&self, context: SourceContext) -> Result<Arc<dyn Source>> {
         let timeout = settings::call_timeout(&self.options);
         let broker = Arc::new(self.broker()?);

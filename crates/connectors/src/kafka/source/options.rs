@@ -27,6 +27,17 @@ pub(crate) enum Topics {
     Pattern { text: String, regex: Regex },
 }
 
+impl Topics {
+    /// Whether a topic of that name is among them.
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        match self {
+            Topics::Assign(all) => all.iter().any(|it| &*it.topic == topic),
+            Topics::Subscribe(topics) => topics.contains(topic),
+            Topics::Pattern { regex, .. } => regex.is_match(topic),
+        }
+    }
+}
+
 /// As Spark names it in progress.
 impl fmt::Display for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
