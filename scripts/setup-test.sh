@@ -8,6 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+scripts/disk.sh
+
 for part in fmt:rustfmt clippy:clippy; do
     if ! cargo "${part%:*}" --version >/dev/null 2>&1; then
         rustup component add "${part#*:}" || {
