@@ -8,6 +8,7 @@ from typing import Iterator
 import pytest
 
 from command import Onefold
+from connect_server import ConnectServer
 from kafka_broker import KafkaBroker
 from s3_server import S3Server, served
 from stream import Stream, stream_in
@@ -52,6 +53,14 @@ def onefold(binary: Path, tmp_path: Path) -> Onefold:
     logs = tmp_path / "logs"
     logs.mkdir()
     return Onefold(binary, logs)
+
+
+@pytest.fixture
+def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
+    """A server of Spark Connect, for one test."""
+    server = ConnectServer(binary, tmp_path / "server")
+    yield server
+    assert server.stop() == 0, server.error.read_text()
 
 
 @pytest.fixture

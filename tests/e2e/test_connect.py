@@ -6,20 +6,12 @@ import select
 import socket
 import subprocess
 from pathlib import Path
-from typing import Iterator
 
 import pyarrow.parquet
 import pytest
 
 from connect_server import ConnectServer
 from command import Onefold
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def parquet_values(folder: Path, column: str) -> list:

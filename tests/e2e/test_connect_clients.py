@@ -4,10 +4,8 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Iterator
 
 import pyspark
-import pytest
 
 from connect_server import ConnectServer
 
@@ -19,13 +17,6 @@ NOT_THE_CLIENT = ("spark-sql_", "spark-connect_", "spark-hive", "spark-mllib", "
 # What Spark's own launcher opens for Arrow.
 OPENED = ["java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio"]
 OPENED += ["java.util", "java.util.concurrent", "sun.nio.ch"]
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def result_of(command: list, server: ConnectServer) -> dict:

@@ -2,19 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Iterator
 
 import pyarrow.parquet
-import pytest
 
 from connect_server import ConnectServer
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def rows(folder: Path, *columns: str) -> list:

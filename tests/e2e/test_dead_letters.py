@@ -2,9 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import Iterator
 
-import pytest
 from command import Onefold
 from connect_server import ConnectServer
 from kafka_broker import KafkaBroker, Record
@@ -13,13 +11,6 @@ from test_kafka import new_topic, to_kafka
 
 ROWS = ['{"id": 1}', "no json", '{"id": 2}', '{"id": "x"}', '{"id": 3}', '{"id": 0}']
 PARSED = "from_json(CAST(value AS STRING), 'id BIGINT', map('mode', 'FAILFAST')).id"
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def query(kafka: KafkaBroker, topic: str, **options: object) -> str:

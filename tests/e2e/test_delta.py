@@ -1,11 +1,9 @@
 """Delta tables: written by Onefold and read by another implementation, and the other way round."""
 
 from pathlib import Path
-from typing import Iterator
 
 import events
 import pyarrow
-import pytest
 from command import Onefold
 from connect_server import ConnectServer
 from deltalake import DeltaTable, write_deltalake
@@ -24,13 +22,6 @@ POINTS = [
     "recovery.before",
     "recovery.discarded",
 ]
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def copy(folder: Path, source: str, output: Path) -> Path:

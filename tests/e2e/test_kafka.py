@@ -3,21 +3,12 @@ PySpark, as a stream and as a whole."""
 
 import uuid
 from pathlib import Path
-from typing import Iterator
 
 import events
-import pytest
 from command import Onefold
 from connect_server import ConnectServer
 from kafka_broker import KafkaBroker
 from pipeline import quoted, read_files, written
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def new_topic(kafka: KafkaBroker, partitions: int = 1, **settings) -> str:

@@ -5,10 +5,8 @@ import os
 import random
 import uuid
 from pathlib import Path
-from typing import Iterator
 
 import pyarrow.dataset
-import pytest
 
 from command import Onefold
 from conftest import seed
@@ -17,13 +15,6 @@ from kafka_broker import KafkaBroker
 from pipeline import literal, quoted, streaming_table, written
 
 KILLS = int(os.environ.get("ONEFOLD_KAFKA_KILLS", "20"))
-
-
-@pytest.fixture
-def server(binary: Path, tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(binary, tmp_path / "server")
-    yield server
-    assert server.stop() == 0, server.error.read_text()
 
 
 def new_topic(kafka: KafkaBroker, partitions: int = 1, **settings) -> str:
