@@ -156,8 +156,9 @@ async fn run(
     let at_once = state.config().target_partitions();
     let all = AllRead::new(plan.output_partitioning().partition_count());
     let task = state.task_ctx();
-    let outputs = match stage_all(&sink, &attempt, &plan, &task, at_once, &all).await {
-        Ok(outputs) => outputs,
+    let only: Arc<[_]> = Arc::new([Arc::clone(&sink)]);
+    let outputs = match stage_all(&only, &attempt, &plan, &task, at_once, &all).await {
+        Ok(outputs) => outputs.into_iter().flatten().collect::<Vec<_>>(),
         Err(error) => {
             let _ = sink.discard(&attempt).await;
             return Err(error);

@@ -15,8 +15,8 @@ use datafusion::logical_expr::LogicalPlan;
 use futures::future::BoxFuture;
 use onefold_connector::OutputMode;
 use onefold_plan::pipeline::{
-    Pipeline, Statement, StreamRead, StreamReference, StreamResolver, StreamingTable, parse,
-    plan_table,
+    Pipeline, Place, Sink, Statement, StreamRead, StreamReference, StreamResolver, StreamingTable,
+    parse, plan_table,
 };
 use onefold_plan::stream::{StreamTable, visible_schema};
 use onefold_state::OperatorSpec;
@@ -188,6 +188,9 @@ impl PlannedTable {
             .trigger(options.trigger)
             .options(table.options.iter())
             .settings(self.settings.clone());
+        for sink in table.sinks.iter().skip(1) {
+            writer = also_into(writer, sink, options)?;
+        }
         if let Some(path) = output(table, options)? {
             writer = writer.option("path", path);
         }
@@ -200,23 +203,56 @@ impl PlannedTable {
     }
 }
 
+/// One more sink for a flow's rows.
+fn also_into(
+    writer: DataStreamWriter,
+    sink: &Sink,
+    options: &PipelineOptions,
+) -> Result<DataStreamWriter> {
+    let said = sink.location.as_deref().or_else(|| sink.options.get("path"));
+    let lacking = || no_location("sink", &sink.name, sink.place);
+    let path = folder(said, &sink.format, &sink.name, options, lacking)?;
+    let option = |name: &str| format!("onefold.sinks.{}.{name}", sink.name);
+    let given = sink.options.iter().map(|(name, value)| (option(name), value.to_owned()));
+    let by = sink.partition_by.join(",");
+    let by = Some(by).filter(|by| !by.is_empty()).map(|by| (option("partitionBy"), by));
+    let path = path.map(|path| (option("path"), path));
+    let format = (option("format"), sink.format.clone());
+    Ok(given
+        .chain([format])
+        .chain(by)
+        .chain(path)
+        .fold(writer, |writer, (name, value)| writer.option(name, value)))
+}
+
 /// Where a table's rows go: `LOCATION`, option `path`, or a folder of its own below `storage`.
 fn output(table: &StreamingTable, options: &PipelineOptions) -> Result<Option<String>> {
-    if let Some(location) = table.location.as_deref().or_else(|| table.options.get("path")) {
-        return Ok(Some(location.to_owned()));
+    let said = table.location.as_deref().or_else(|| table.options.get("path"));
+    let lacking = || no_location(table.kind(), &table.name, table.place);
+    folder(said, &table.format, table.output_name(), options, lacking)
+}
+
+/// The folder of a sink, if it writes one.
+fn folder(
+    said: Option<&str>,
+    format: &str,
+    name: &str,
+    options: &PipelineOptions,
+    lacking: impl FnOnce() -> Error,
+) -> Result<Option<String>> {
+    match (said, &options.storage) {
+        (Some(location), _) => Ok(Some(location.to_owned())),
+        _ if NO_FILES.contains(&format) => Ok(None),
+        (None, Some(storage)) => Ok(Some(below(storage, name))),
+        (None, None) => Err(lacking()),
     }
-    if NO_FILES.contains(&table.format.as_str()) {
-        return Ok(None);
-    }
-    match &options.storage {
-        Some(storage) => Ok(Some(below(storage, table.output_name()))),
-        None => Err(Error::invalid(format!(
-            "{} `{}` (line {}) has no LOCATION; give it one, or name a storage folder",
-            table.kind(),
-            table.name,
-            table.place.line
-        ))),
-    }
+}
+
+fn no_location(kind: &str, name: &str, place: Place) -> Error {
+    Error::invalid(format!(
+        "{kind} `{name}` (line {}) has no LOCATION; give it one, or name a storage folder",
+        place.line
+    ))
 }
 
 fn checkpoint(table: &StreamingTable, options: &PipelineOptions) -> Option<String> {
@@ -392,7 +428,7 @@ impl Resolver {
         make_folders: bool,
     ) -> Result<Self> {
         let mut outputs = BTreeMap::new();
-        for other in done.iter().filter(|it| it.table.sink.is_none()) {
+        for other in done.iter().filter(|it| it.table.sinks.is_empty()) {
             if let Some(path) = output(&other.table, options)? {
                 let schema = visible_schema(other.plan.schema().as_arrow());
                 let format = other.table.format.clone();

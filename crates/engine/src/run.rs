@@ -8,6 +8,7 @@
 mod batch;
 mod beside;
 pub(crate) mod definition;
+mod fan_out;
 pub(crate) mod folders;
 mod halt;
 mod launch;

@@ -96,6 +96,8 @@ pub struct DataStreamWriter {
     late_rows: Option<Arc<dyn SinkDefinition>>,
     /// The same for records that cannot be processed.
     dead_letters: Option<Arc<dyn SinkDefinition>>,
+    /// Further sinks of the result of one's own, by name.
+    also_into: Vec<(String, Arc<dyn SinkDefinition>)>,
     observers: Vec<Arc<dyn BatchObserver>>,
     output_mode: OutputMode,
     options: OptionMap,
@@ -115,6 +117,7 @@ impl DataStreamWriter {
             sink_name: None,
             late_rows: None,
             dead_letters: None,
+            also_into: Vec::new(),
             observers: Vec::new(),
             output_mode: OutputMode::Append,
             options: OptionMap::new(),
@@ -165,6 +168,14 @@ impl DataStreamWriter {
     #[must_use]
     pub fn dead_letters(mut self, definition: Arc<dyn SinkDefinition>) -> Self {
         self.dead_letters = Some(definition);
+        self
+    }
+
+    /// One more sink for the rows of the result, in place of the options `onefold.sinks.NAME.…`: it gets
+    /// the same rows in the same batches, exactly once. The name is for the checkpoint, and lasts.
+    #[must_use]
+    pub fn also_into(mut self, name: &str, definition: Arc<dyn SinkDefinition>) -> Self {
+        self.also_into.push((name.to_owned(), definition));
         self
     }
 

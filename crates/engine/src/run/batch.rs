@@ -213,9 +213,12 @@ impl Runner {
             None => self.around.state.config().target_partitions(),
         };
         let all = AllRead::new(partitions);
-        let main = term.sinks.at(0)?;
-        let staged = stage_all(main, &attempt, &planned.plan, &task_context, at_once, &all);
-        let beside = ways.stage(&self.around.definition, &term.sinks, &attempt, &all);
+        let definition = &self.around.definition;
+        let of_result = definition.of_result();
+        let sinks = of_result.iter().map(|place| term.sinks.at(*place).cloned());
+        let sinks = sinks.collect::<Result<Arc<[_]>>>()?;
+        let staged = stage_all(&sinks, &attempt, &planned.plan, &task_context, at_once, &all);
+        let beside = ways.stage(definition, &term.sinks, &attempt, &all);
         let prepared = async {
             let (Some(open), Some(state)) = (&term.state, state) else { return Ok(None) };
             all.wait().await;
@@ -227,11 +230,12 @@ impl Runner {
             Ok(Some((reference, took_ms)))
         };
         // First those that would make the others fail too, so that their errors are told.
-        let (beside, mut main, state) =
-            futures::future::try_join3(beside, staged, prepared).await?;
+        let (beside, staged, state) = futures::future::try_join3(beside, staged, prepared).await?;
         let letters_in_main = beside.in_main.as_ref().map(|it| it.totals);
-        main.extend(beside.in_main);
-        let outputs = std::iter::once(main).chain(beside.further).collect();
+        let mut by_place: BTreeMap<usize, Vec<StagedOutput>> =
+            of_result.into_iter().zip(staged).chain(beside.further).collect();
+        by_place.entry(0).or_default().extend(beside.in_main);
+        let outputs = by_place.into_values().collect();
         Ok(Staged { outputs, letters_in_main, state })
     }
 

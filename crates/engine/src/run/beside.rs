@@ -25,8 +25,8 @@ pub(super) struct WaysOut {
 pub(super) struct StagedBeside {
     /// For the main sink.
     pub(super) in_main: Option<StagedOutput>,
-    /// For each further sink.
-    pub(super) further: Vec<Vec<StagedOutput>>,
+    /// For the further sinks that they go to, by their places among all sinks.
+    pub(super) further: Vec<(usize, Vec<StagedOutput>)>,
 }
 
 impl WaysOut {
@@ -49,10 +49,15 @@ impl WaysOut {
         all: &AllRead,
     ) -> Result<StagedBeside> {
         let mut further = Vec::with_capacity(definition.further_sinks.len());
-        for (place, it) in definition.further_sinks.iter().enumerate() {
+        for (place, it) in (1..).zip(&definition.further_sinks) {
+            if it.rows == Beside::Result {
+                continue;
+            }
             let rows = leaving(Arc::clone(&it.schema), self.take(it.rows)?, all);
-            let sink = sinks.at(place + 1)?;
-            further.push(async move { sink.stage(attempt, 0, rows).await.map(|it| vec![it]) });
+            let sink = sinks.at(place)?;
+            further.push(async move {
+                sink.stage(attempt, 0, rows).await.map(|staged| (place, vec![staged]))
+            });
         }
         let in_main = match &definition.letters_in_main {
             Some(schema) => Some(leaving(Arc::clone(schema), self.take(Beside::DeadLetters)?, all)),
@@ -72,6 +77,7 @@ impl WaysOut {
         let way = match rows {
             Beside::LateRows => self.late_rows.take(),
             Beside::DeadLetters => self.dead_letters.take(),
+            Beside::Result => None,
         };
         way.ok_or_else(|| Error::internal(format!("there is no way out for {}", rows.name())))
     }

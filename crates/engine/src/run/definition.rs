@@ -45,9 +45,11 @@ pub(crate) struct CheckpointPlace {
     pub(crate) temporary: Option<PathBuf>,
 }
 
-/// Rows that leave a query beside its result.
+/// What a sink beside the main one gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
+    /// The result, as the main one.
+    Result,
     /// Those that operators drop as late.
     LateRows,
     /// Records that cannot be processed.
@@ -55,9 +57,10 @@ pub(crate) enum Beside {
 }
 
 impl Beside {
-    /// The name of the sink that they go to, which lasts: records of the checkpoint know it by that.
+    /// What they are called, and the sink that they go to, unless it has a name of its own.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Beside::Result => "rows",
             Beside::LateRows => "late rows",
             Beside::DeadLetters => "dead letters",
         }
@@ -68,6 +71,8 @@ impl Beside {
 #[derive(Debug, Clone)]
 pub(crate) struct FurtherSink {
     pub(crate) rows: Beside,
+    /// Its name, which lasts: records of the checkpoint know it by that.
+    pub(crate) name: String,
     /// Their columns.
     pub(crate) schema: SchemaRef,
     pub(crate) sink: Arc<dyn SinkDefinition>,
@@ -75,8 +80,13 @@ pub(crate) struct FurtherSink {
 }
 
 impl FurtherSink {
-    pub(crate) fn name(&self) -> &'static str {
-        self.rows.name()
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the name of a table of it ends with, behind the query's name.
+    pub(crate) fn table_suffix(&self) -> String {
+        self.name.replace(' ', "_")
     }
 }
 
@@ -119,6 +129,12 @@ impl QueryDefinition {
             "furtherSinks": self.further_sinks.iter().map(further_record).collect::<Vec<_>>(),
             "trigger": self.trigger.to_string(),
         })
+    }
+
+    /// The sinks of the result by their places, the main one first.
+    pub(crate) fn of_result(&self) -> Vec<usize> {
+        let further = (1..).zip(&self.further_sinks).filter(|(_, it)| it.rows == Beside::Result);
+        std::iter::once(0).chain(further.map(|(place, _)| place)).collect()
     }
 
     /// Who promises what.

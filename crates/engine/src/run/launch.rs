@@ -188,7 +188,7 @@ fn publish_table(session: &Session, definition: &QueryDefinition) -> Result<()> 
     let further = definition
         .further_sinks
         .iter()
-        .map(|it| (it.sink.table(), format!("{name}_{}", it.rows.table_suffix())));
+        .map(|it| (it.sink.table(), format!("{name}_{}", it.table_suffix())));
     for (table, name) in std::iter::once((definition.sink.table(), name.clone())).chain(further) {
         let Some(table) = table else { continue };
         let reference = TableReference::bare(name.as_str());

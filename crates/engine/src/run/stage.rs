@@ -1,5 +1,6 @@
 //! Staging a batch: every partition of the plan as a task of its own.
 
+use super::fan_out::stage_in_all;
 use crate::fault::from_datafusion;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -71,22 +72,23 @@ impl Stream for Watched {
     }
 }
 
-/// Stages all partitions, at most `at_once` at the same time, in the order of partitions.
+/// Stages all partitions in all of these sinks, at most `at_once` partitions at the same time. Gives
+/// what each sink staged, in the order of partitions.
 ///
 /// # Cancellation
 /// Dropping the future aborts the tasks; what they staged is garbage until discarded.
 pub(crate) async fn stage_all(
-    sink: &Arc<dyn Sink>,
+    sinks: &Arc<[Arc<dyn Sink>]>,
     attempt: &Attempt,
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     at_once: usize,
     all: &AllRead,
-) -> Result<Vec<StagedOutput>> {
+) -> Result<Vec<Vec<StagedOutput>>> {
     let slots = Arc::new(Semaphore::new(at_once.max(1)));
     let mut tasks = JoinSet::new();
     for partition in 0..plan.output_partitioning().partition_count() {
-        let (sink, plan, context) = (Arc::clone(sink), Arc::clone(plan), Arc::clone(context));
+        let (sinks, plan, context) = (Arc::clone(sinks), Arc::clone(plan), Arc::clone(context));
         let (slots, attempt, all) = (Arc::clone(&slots), *attempt, all.clone());
         tasks.spawn(async move {
             // The semaphore is never closed.
@@ -95,17 +97,17 @@ pub(crate) async fn stage_all(
                 Error::invalid(format!("partition {partition} is more than a batch can have"))
             })?;
             let rows = plan.execute(partition, context).map_err(from_datafusion)?;
-            sink.stage(&attempt, number, all.watched(rows)).await
+            stage_in_all(&sinks, &attempt, number, all.watched(rows)).await
         });
     }
-    let mut outputs = Vec::with_capacity(tasks.len());
+    let mut outputs = vec![Vec::with_capacity(tasks.len()); sinks.len()];
     while let Some(joined) = tasks.join_next().await {
-        match joined {
-            Ok(staged) => outputs.push(staged?),
-            Err(error) => return Err(panicked(attempt, error)),
+        let staged = joined.map_err(|error| panicked(attempt, error))??;
+        for (all, output) in outputs.iter_mut().zip(staged) {
+            all.push(output);
         }
     }
-    outputs.sort_by_key(|output| output.partition);
+    outputs.iter_mut().for_each(|all| all.sort_by_key(|output| output.partition));
     Ok(outputs)
 }
 

@@ -6,6 +6,7 @@ use arrow::datatypes::SchemaRef;
 use onefold_connector::{Options, OutputMode, SinkDefinition, SinkRequest, SourceDefinition};
 use onefold_plan::stream::{SideRows, StreamingPlan};
 use onefold_types::{Error, OptionMap, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The format of a further sink that names none, as of the main one.
@@ -15,19 +16,16 @@ impl Beside {
     /// What options of their sink begin with.
     fn prefix(self) -> &'static str {
         match self {
+            Beside::Result => "onefold.sinks.",
             Beside::LateRows => "onefold.lateRows.",
             Beside::DeadLetters => "onefold.deadLetters.",
         }
     }
 
-    /// What the name of a table of them ends with, behind the query's name.
-    pub(crate) fn table_suffix(self) -> String {
-        self.name().replace(' ', "_")
-    }
-
     /// Their columns; the error of a query that has none of them.
     fn schema(self, plan: &StreamingPlan, writer: &DataStreamWriter) -> Result<SchemaRef> {
         match self {
+            Beside::Result => Ok(plan.schema()),
             Beside::LateRows => {
                 let state = writer.session.inner.context.state();
                 plan.late_schema(&state)?.ok_or_else(no_late_rows)
@@ -40,6 +38,7 @@ impl Beside {
 /// A sink that is asked for.
 struct Wanted {
     rows: Beside,
+    name: String,
     /// One of the user's own.
     own: Option<Arc<dyn SinkDefinition>>,
     options: OptionMap,
@@ -79,10 +78,34 @@ impl DataStreamWriter {
             }
             let options = self.options_below(prefix);
             if own.is_some() || !options.is_empty() {
-                wanted.sinks.push(Wanted { rows, own, options });
+                let name = rows.name().to_owned();
+                wanted.sinks.push(Wanted { rows, name, own, options });
             }
         }
+        wanted.sinks.extend(self.of_result());
         wanted
+    }
+
+    /// The further sinks of the result, by name: those of one's own, and those of options
+    /// `onefold.sinks.NAME.OPTION`.
+    fn of_result(&mut self) -> impl Iterator<Item = Wanted> + use<> {
+        let mut by_name: BTreeMap<String, Wanted> = BTreeMap::new();
+        let rows = Beside::Result;
+        let fresh = |name: &str| Wanted {
+            rows,
+            name: name.to_owned(),
+            own: None,
+            options: OptionMap::new(),
+        };
+        for (name, own) in self.also_into.drain(..) {
+            by_name.entry(name.to_lowercase()).or_insert_with(|| fresh(&name)).own = Some(own);
+        }
+        for (key, value) in self.options_below(rows.prefix()).iter() {
+            let (name, option) = key.split_once('.').unwrap_or((key, ""));
+            let wanted = by_name.entry(name.to_lowercase()).or_insert_with(|| fresh(name));
+            wanted.options.set(option, value);
+        }
+        by_name.into_values()
     }
 
     /// Whether there are options with a prefix, and all are the main sink's own.
@@ -106,20 +129,22 @@ impl DataStreamWriter {
 
     fn further_sink(
         &self,
-        Wanted { rows, own, mut options }: Wanted,
+        Wanted { rows, name, own, mut options }: Wanted,
         plan: &StreamingPlan,
         query_name: Option<&str>,
     ) -> Result<FurtherSink> {
+        if rows == Beside::Result {
+            check_name(&name)?;
+        }
         if let Some(sink) = own {
             if !options.is_empty() {
                 return Err(Error::invalid(format!(
-                    "a sink of one's own for {} takes its options where it is made, not by {}",
-                    rows.name(),
+                    "a sink of one's own for {name} takes its options where it is made, not by {}",
                     rows.prefix().trim_end_matches('.')
                 )));
             }
             let schema = rows.schema(plan, self)?;
-            return Ok(FurtherSink { rows, schema, sink, record: SinkRecord::default() });
+            return Ok(FurtherSink { rows, name, schema, sink, record: SinkRecord::default() });
         }
         let format = options.remove("format");
         let named = format.is_some();
@@ -130,7 +155,7 @@ impl DataStreamWriter {
             .remove("partitionBy")
             .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
             .unwrap_or_default();
-        let what = format!("sink `{}` of {}", spec.name, rows.name());
+        let what = format!("sink `{}` of {name}", spec.name);
         let options = Options::check(&what, spec.options, options).map_err(|error| {
             let text =
                 format!("{error}; {}format, which is not given, is {DEFAULT}", rows.prefix());
@@ -142,8 +167,12 @@ impl DataStreamWriter {
             partition_by: partition_by.clone(),
             options: shown_options(spec, &options),
         };
-        let query_name = query_name.map(|name| format!("{name}_{}", rows.table_suffix()));
-        let output_mode = OutputMode::Append;
+        let table = |query: &str| format!("{query}_{}", name.replace(' ', "_"));
+        let query_name = query_name.map(table);
+        let output_mode = match rows {
+            Beside::Result => self.output_mode,
+            Beside::LateRows | Beside::DeadLetters => OutputMode::Append,
+        };
         let request = SinkRequest { options, path, partition_by, query_name, output_mode };
         let mut sink = (spec.define)(request)?;
         let schema = rows.schema(plan, self)?;
@@ -151,7 +180,7 @@ impl DataStreamWriter {
             sink = sink.of_dead_letters()?.unwrap_or(sink);
             sink.check_dead_letters(&schema, &sources(plan))?;
         }
-        Ok(FurtherSink { rows, schema, sink, record })
+        Ok(FurtherSink { rows, name, schema, sink, record })
     }
 
     /// Takes out the options whose names begin so, without that.
@@ -192,6 +221,19 @@ pub(super) fn letters_in_main(
 
 fn sources(plan: &StreamingPlan) -> Vec<Arc<dyn SourceDefinition>> {
     plan.sources().iter().map(|source| Arc::clone(&source.definition)).collect()
+}
+
+/// The name of a sink stands in records of the checkpoint, in options and in names of tables.
+fn check_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{}` cannot be the name of a sink: letters, digits, `_` and `-` can (options are \
+         onefold.sinks.NAME.format, onefold.sinks.NAME.path and the like)",
+        name.escape_debug()
+    )))
 }
 
 fn begins(name: &str, prefix: &str) -> bool {

@@ -19,6 +19,7 @@ mod own_state;
 mod planted;
 mod queries;
 mod same_as_one_batch;
+mod several_sinks;
 mod state_table;
 mod state_ttl;
 mod state_walk;

@@ -139,9 +139,9 @@ pub struct Sink {
 pub struct StreamingTable {
     /// Its name as written; parts joined with dots.
     pub name: String,
-    /// The sink that a flow writes into, as the sink's statement spells it; `None` for a table. The
-    /// fields below are the sink's then, with the flow's own options over them.
-    pub sink: Option<String>,
+    /// The sinks that a flow writes into; none for a table. The fields below are the first one's
+    /// then, with the flow's own options over them; the others get the same rows.
+    pub sinks: Vec<Sink>,
     /// `OR REFRESH` was given. It changes nothing: a table continues from its checkpoint.
     pub or_refresh: bool,
     /// `IF NOT EXISTS` was given.
@@ -172,13 +172,13 @@ impl StreamingTable {
     /// What a person calls it: `table` or `flow`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        if self.sink.is_some() { "flow" } else { "table" }
+        if self.sinks.is_empty() { "table" } else { "flow" }
     }
 
     /// The name of what is written: the sink's, or the table's own.
     #[must_use]
     pub fn output_name(&self) -> &str {
-        self.sink.as_deref().unwrap_or(&self.name)
+        self.sinks.first().map_or(&self.name, |sink| &sink.name)
     }
 }
 

@@ -5,7 +5,7 @@ use super::ast::{Pipeline, Place, Sink, Statement, StreamingTable};
 use super::clauses::Of;
 use super::parse::Parser;
 use crate::sql::text::error_at;
-use datafusion::sql::sqlparser::tokenizer::Location;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token};
 use onefold_types::{Error, OptionMap, Result};
 
 impl Parser<'_> {
@@ -32,11 +32,15 @@ impl Parser<'_> {
             return Err(self.wanted("INSERT INTO"));
         }
         self.take_word("table");
-        let sink = self.dotted("the sink's name")?;
+        let mut sinks = vec![self.dotted("the sink's name")?];
+        while self.take_symbol(&Token::Comma) {
+            sinks.push(self.dotted("the name of another sink")?);
+        }
         self.take_words(&["by", "name"]);
+        self.flows_into.push(sinks);
         Ok(StreamingTable {
             name,
-            sink: Some(sink),
+            sinks: Vec::new(),
             or_refresh: false,
             if_not_exists,
             columns: None,
@@ -53,22 +57,35 @@ impl Parser<'_> {
     }
 }
 
-/// Gives each flow what its sink says.
+/// Gives each flow what its sinks say, of which the names are listed flow by flow.
 ///
 /// # Errors
 /// Invalid, with line and column: a flow whose sink is not in the file, or a sink without flows.
-pub(super) fn into_sinks(pipeline: &mut Pipeline, sql: &str) -> Result<()> {
+pub(super) fn into_sinks(pipeline: &mut Pipeline, names: &[Vec<String>], sql: &str) -> Result<()> {
     let sinks: Vec<Sink> = pipeline.sinks().cloned().collect();
-    let tables: Vec<String> = pipeline.tables().filter(|it| it.sink.is_none()).map(key).collect();
+    let is_table = |statement: &Statement| matches!(statement, Statement::Table(_));
+    let tables = pipeline.statements.iter().filter(|it| is_table(it)).filter_map(Statement::name);
+    let tables: Vec<String> = tables.map(str::to_lowercase).collect();
     let mut used: Vec<String> = Vec::new();
-    for statement in &mut pipeline.statements {
-        let Statement::Flow(flow) = statement else { continue };
-        let wanted = flow.output_name().to_lowercase();
-        let Some(sink) = sinks.iter().find(|sink| sink.name.to_lowercase() == wanted) else {
-            return Err(no_sink(flow, &sinks, tables.contains(&wanted), sql));
-        };
-        write_into(flow, sink);
-        used.push(wanted);
+    let flows = pipeline.statements.iter_mut().filter_map(|statement| match statement {
+        Statement::Flow(flow) => Some(flow),
+        _ => None,
+    });
+    for (flow, names) in flows.zip(names) {
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            let key = name.to_lowercase();
+            let Some(sink) = sinks.iter().find(|sink| sink.name.to_lowercase() == key) else {
+                return Err(no_sink(flow, name, &sinks, tables.contains(&key), sql));
+            };
+            if found.contains(sink) {
+                let what = format!("the flow `{}` writes into `{name}` twice", flow.name);
+                return Err(at(sql, flow.place, &what));
+            }
+            found.push(sink.clone());
+            used.push(key);
+        }
+        write_into(flow, found);
     }
     match sinks.iter().find(|sink| !used.contains(&sink.name.to_lowercase())) {
         None => Ok(()),
@@ -83,13 +100,10 @@ pub(super) fn into_sinks(pipeline: &mut Pipeline, sql: &str) -> Result<()> {
     }
 }
 
-fn key(table: &StreamingTable) -> String {
-    table.name.to_lowercase()
-}
-
-/// The flow writes as the sink says; what the flow says itself goes first.
-fn write_into(flow: &mut StreamingTable, sink: &Sink) {
-    flow.sink = Some(sink.name.clone());
+/// The flow writes as its first sink says; what the flow says itself goes first.
+fn write_into(flow: &mut StreamingTable, sinks: Vec<Sink>) {
+    flow.sinks = sinks;
+    let Some(sink) = flow.sinks.first() else { return };
     flow.format.clone_from(&sink.format);
     flow.partition_by.clone_from(&sink.partition_by);
     flow.location.clone_from(&sink.location);
@@ -100,8 +114,14 @@ fn write_into(flow: &mut StreamingTable, sink: &Sink) {
     }
 }
 
-fn no_sink(flow: &StreamingTable, sinks: &[Sink], is_table: bool, sql: &str) -> Error {
-    let (name, wanted) = (&flow.name, flow.output_name());
+fn no_sink(
+    flow: &StreamingTable,
+    wanted: &str,
+    sinks: &[Sink],
+    is_table: bool,
+    sql: &str,
+) -> Error {
+    let name = &flow.name;
     let what = if is_table {
         format!(
             "the flow `{name}` writes into `{wanted}`, a streaming table, which has a query of its \

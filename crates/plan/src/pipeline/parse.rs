@@ -14,12 +14,12 @@ use onefold_types::{Error, Result};
 /// Invalid: the text does not parse, or has a statement that a pipeline cannot have; with line,
 /// column and the line itself.
 pub fn parse(sql: &str) -> Result<Pipeline> {
-    let mut parser = Parser { sql, tokens: tokens(sql)?, at: 0 };
+    let mut parser = Parser::over(sql, tokens(sql)?);
     let mut pipeline = Pipeline { statements: Vec::new() };
     loop {
         while parser.take_symbol(&Token::SemiColon) {}
         if parser.peek().is_none() {
-            flows::into_sinks(&mut pipeline, sql)?;
+            flows::into_sinks(&mut pipeline, &parser.flows_into, sql)?;
             return Ok(pipeline);
         }
         let statement = parser.statement()?;
@@ -48,6 +48,8 @@ pub(super) struct Parser<'a> {
     pub(super) sql: &'a str,
     pub(super) tokens: Vec<TokenWithSpan>,
     pub(super) at: usize,
+    /// The names of the sinks of each flow so far.
+    pub(super) flows_into: Vec<Vec<String>>,
 }
 
 /// Where a table without `USING` is kept, as in Spark.
@@ -55,6 +57,13 @@ const DEFAULT_FORMAT: &str = "parquet";
 
 const STATEMENTS: &str =
     "CREATE STREAMING TABLE, CREATE TEMPORARY VIEW, CREATE SINK, CREATE FLOW and SET";
+
+impl<'a> Parser<'a> {
+    /// A parser at the first of the text's tokens.
+    pub(super) fn over(sql: &'a str, tokens: Vec<TokenWithSpan>) -> Parser<'a> {
+        Parser { sql, tokens, at: 0, flows_into: Vec::new() }
+    }
+}
 
 impl Parser<'_> {
     pub(super) fn peek(&self) -> Option<&Token> {
@@ -274,7 +283,7 @@ impl Parser<'_> {
         let said = self.clauses(Of::Table)?;
         Ok(StreamingTable {
             name,
-            sink: None,
+            sinks: Vec::new(),
             or_refresh,
             if_not_exists,
             columns,

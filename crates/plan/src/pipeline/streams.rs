@@ -44,7 +44,7 @@ type TakenOut = (Vec<TokenWithSpan>, Vec<StreamReference>, Vec<StreamRead>);
 /// Replaces each stream, and each `read_files(…)`, `read_kafka(…)` or `read_delta(…)` without STREAM,
 /// by a table name.
 pub(super) fn take_out(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<TakenOut> {
-    let mut parser = Parser { sql, tokens, at: 0 };
+    let mut parser = Parser::over(sql, tokens);
     let mut rest = Vec::with_capacity(parser.tokens.len());
     let mut streams = Vec::new();
     let mut wholes = Vec::new();

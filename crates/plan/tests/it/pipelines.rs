@@ -160,6 +160,12 @@ CREATE FLOW three AS INSERT INTO files SELECT * FROM STREAM(a)";
             ("three", "files", "json", None, vec![]),
         ]
     );
+    let both =
+        format!("{text}; CREATE FLOW four AS INSERT INTO files, OUT SELECT * FROM STREAM(a)");
+    let pipeline_of_both = parse(&both).unwrap();
+    let four = pipeline_of_both.tables().last().unwrap();
+    let sinks: Vec<&str> = four.sinks.iter().map(|sink| sink.name.as_str()).collect();
+    assert_eq!((sinks, four.format.as_str()), (vec!["files", "out"], "json"));
     assert_eq!(flows[2].location.as_deref(), Some("/out"));
     assert_eq!(flows[2].partition_by, ["k"]);
     assert!(flows.iter().all(|flow| flow.kind() == "flow"));
@@ -264,6 +270,10 @@ fn errors_of_parsing_show_the_line_with_a_caret() {
             "CREATE SINK s USING noop; CREATE FLOW f AS INSERT INTO r SELECT 1",
             "line 1, column 27: the flow `f` writes into `r`, which the file has no CREATE SINK \
              for; its sinks are `s`",
+        ),
+        (
+            "CREATE SINK s USING noop; CREATE FLOW f AS INSERT INTO s, S SELECT 1",
+            "writes into `S` twice",
         ),
         (
             "CREATE STREAMING TABLE t AS SELECT 1; CREATE FLOW f AS INSERT INTO t SELECT 1",
