@@ -1,28 +1,23 @@
 //! Running a pipeline file: one query a streaming table or flow.
 
 mod apart;
+mod places;
+mod resolver;
 
-use crate::batch_read;
 use crate::explain::Explanation;
 use crate::query::StreamingQuery;
-use crate::reader::DataStreamReader;
 use crate::session::Session;
 use crate::trigger::Trigger;
-use crate::writer::{DataStreamWriter, NO_FILES, OUTPUT_OF_PROCESS};
-use arrow::datatypes::SchemaRef;
-use datafusion::catalog::TableProvider;
+use crate::writer::DataStreamWriter;
 use datafusion::logical_expr::LogicalPlan;
-use futures::future::BoxFuture;
 use onefold_connector::OutputMode;
-use onefold_plan::pipeline::{
-    Pipeline, Place, Sink, Statement, StreamRead, StreamReference, StreamResolver, StreamingTable,
-    parse, plan_table,
-};
-use onefold_plan::stream::{StreamTable, visible_schema};
+use onefold_plan::pipeline::{Pipeline, Statement, StreamingTable, parse, plan_table};
 use onefold_state::OperatorSpec;
-use onefold_types::{Error, OptionMap, Result};
+use onefold_types::{Error, Result};
+use places::{also_into, checkpoint, output};
+use resolver::Resolver;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// How a pipeline runs.
 #[derive(Debug, Clone, Default)]
@@ -203,71 +198,6 @@ impl PlannedTable {
     }
 }
 
-/// One more sink for a flow's rows.
-fn also_into(
-    writer: DataStreamWriter,
-    sink: &Sink,
-    options: &PipelineOptions,
-) -> Result<DataStreamWriter> {
-    let said = sink.location.as_deref().or_else(|| sink.options.get("path"));
-    let lacking = || no_location("sink", &sink.name, sink.place);
-    let path = folder(said, &sink.format, &sink.name, options, lacking)?;
-    let option = |name: &str| format!("onefold.sinks.{}.{name}", sink.name);
-    let given = sink.options.iter().map(|(name, value)| (option(name), value.to_owned()));
-    let by = sink.partition_by.join(",");
-    let by = Some(by).filter(|by| !by.is_empty()).map(|by| (option("partitionBy"), by));
-    let path = path.map(|path| (option("path"), path));
-    let format = (option("format"), sink.format.clone());
-    Ok(given
-        .chain([format])
-        .chain(by)
-        .chain(path)
-        .fold(writer, |writer, (name, value)| writer.option(name, value)))
-}
-
-/// Where a table's rows go: `LOCATION`, option `path`, or a folder of its own below `storage`.
-fn output(table: &StreamingTable, options: &PipelineOptions) -> Result<Option<String>> {
-    let said = table.location.as_deref().or_else(|| table.options.get("path"));
-    let lacking = || no_location(table.kind(), &table.name, table.place);
-    folder(said, &table.format, table.output_name(), options, lacking)
-}
-
-/// The folder of a sink, if it writes one.
-fn folder(
-    said: Option<&str>,
-    format: &str,
-    name: &str,
-    options: &PipelineOptions,
-    lacking: impl FnOnce() -> Error,
-) -> Result<Option<String>> {
-    match (said, &options.storage) {
-        (Some(location), _) => Ok(Some(location.to_owned())),
-        _ if NO_FILES.contains(&format) => Ok(None),
-        (None, Some(storage)) => Ok(Some(below(storage, name))),
-        (None, None) => Err(lacking()),
-    }
-}
-
-fn no_location(kind: &str, name: &str, place: Place) -> Error {
-    Error::invalid(format!(
-        "{kind} `{name}` (line {}) has no LOCATION; give it one, or name a storage folder",
-        place.line
-    ))
-}
-
-fn checkpoint(table: &StreamingTable, options: &PipelineOptions) -> Option<String> {
-    if let Some(folder) = &options.checkpoint {
-        return Some(below(folder, &table.name));
-    }
-    let storage = options.storage.as_ref()?;
-    (!OUTPUT_OF_PROCESS.contains(&table.format.as_str()))
-        .then(|| below(&below(storage, "_checkpoints"), &table.name))
-}
-
-fn below(folder: &str, name: &str) -> String {
-    format!("{}/{name}", folder.trim_end_matches('/'))
-}
-
 /// Plans every table, each after those that it reads: a table that names one not planned yet is put
 /// off.
 fn plan(
@@ -347,123 +277,4 @@ fn plan_one(
             (Err(error), None) => Err(error),
         }
     })
-}
-
-/// What a table of the file writes.
-struct Output {
-    path: String,
-    format: String,
-    schema: SchemaRef,
-}
-
-/// Makes the streams that a table's query names.
-struct Resolver {
-    session: Session,
-    /// Tables that may be read, by name in lower case.
-    outputs: BTreeMap<String, Output>,
-    make_folders: bool,
-    /// Tables that were read, in lower case.
-    reads: Mutex<Vec<String>>,
-    /// A table that was asked for and is not among them, in lower case.
-    missing: Mutex<Option<String>>,
-}
-
-impl StreamResolver for Resolver {
-    fn stream<'a>(
-        &'a self,
-        reference: &'a StreamReference,
-    ) -> BoxFuture<'a, Result<Arc<StreamTable>>> {
-        Box::pin(async move {
-            let table = match reference {
-                StreamReference::Read(read) => {
-                    self.reader_of(read)?.table(read.paths.clone()).await?
-                }
-                StreamReference::Table { name, place } => {
-                    let key = name.to_lowercase();
-                    self.reads.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
-                    let Some(output) = self.outputs.get(&key) else {
-                        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-                        return Err(Error::invalid(format!(
-                            "line {}, column {}: `{name}` is no streaming table of this file that \
-                             writes files and does not read this one",
-                            place.line, place.column
-                        )));
-                    };
-                    self.make_folder(&output.path)?;
-                    let schema = Some(Arc::clone(&output.schema));
-                    let reader = self.reader(&output.format, schema, &OptionMap::new());
-                    reader.table(vec![output.path.clone()]).await?
-                }
-            };
-            Ok(Arc::new(table))
-        })
-    }
-
-    fn whole<'a>(&'a self, read: &'a StreamRead) -> BoxFuture<'a, Result<Arc<dyn TableProvider>>> {
-        Box::pin(async move {
-            batch_read::now(self.session.clone(), self.reader_of(read)?, read.paths.clone()).await
-        })
-    }
-}
-
-impl Resolver {
-    fn reader_of(&self, read: &StreamRead) -> Result<DataStreamReader> {
-        let Some(format) = &read.format else {
-            return Err(Error::invalid(format!(
-                "line {}, column {}: read_files needs a format, for example format => 'json'",
-                read.place.line, read.place.column
-            )));
-        };
-        let reader = self.reader(format, read.schema.clone(), &read.options);
-        Ok(match &read.name {
-            Some(name) => reader.name(name),
-            None => reader,
-        })
-    }
-
-    fn new(
-        session: &Session,
-        done: &[PlannedTable],
-        options: &PipelineOptions,
-        make_folders: bool,
-    ) -> Result<Self> {
-        let mut outputs = BTreeMap::new();
-        for other in done.iter().filter(|it| it.table.sinks.is_empty()) {
-            if let Some(path) = output(&other.table, options)? {
-                let schema = visible_schema(other.plan.schema().as_arrow());
-                let format = other.table.format.clone();
-                outputs.insert(other.key(), Output { path, format, schema });
-            }
-        }
-        Ok(Resolver {
-            session: session.clone(),
-            outputs,
-            make_folders,
-            reads: Mutex::default(),
-            missing: Mutex::default(),
-        })
-    }
-
-    fn reader(
-        &self,
-        format: &str,
-        schema: Option<SchemaRef>,
-        options: &OptionMap,
-    ) -> DataStreamReader {
-        let reader = self.session.read_stream().format(format).options(options.iter());
-        match schema {
-            Some(schema) => reader.arrow_schema(schema),
-            None => reader,
-        }
-    }
-
-    /// A table that is read may not have written anything yet.
-    fn make_folder(&self, path: &str) -> Result<()> {
-        if !self.make_folders || path.contains("://") {
-            return Ok(());
-        }
-        std::fs::create_dir_all(path).map_err(|error| {
-            Error::unavailable(format!("the folder {path} cannot be made")).because(error)
-        })
-    }
 }

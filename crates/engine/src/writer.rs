@@ -1,78 +1,29 @@
 //! Describing where a stream goes, and starting it.
 
+mod described;
 mod further;
+mod options;
 
-use crate::conf::{Conf, SETTINGS, WAREHOUSE};
-use crate::distinct_columns;
+use crate::conf::WAREHOUSE;
 use crate::explain::Explanation;
 use crate::foreach_batch::ForeachBatch;
 use crate::frame::DataFrame;
 use crate::observer::BatchObserver;
 use crate::query::StreamingQuery;
-use crate::reader::names;
-use crate::run::definition::{
-    CheckpointPlace, FurtherSink, QueryDefinition, SinkRecord, explanation, guarantee,
-};
+use crate::run::definition::{explanation, guarantee};
 use crate::run::{folders, launch};
 use crate::session::Session;
 use crate::table_location;
 use crate::trigger::Trigger;
-use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
-use onefold_connector::{
-    OptionKind, OptionSpec, Options, OutputMode, SinkDefinition, SinkRequest, SinkSpec,
-};
-use onefold_plan::stream::{StreamingPlan, TtlOptions, visible_schema};
+use described::Location;
+use onefold_connector::{OutputMode, SinkDefinition};
+use onefold_plan::stream::StreamingPlan;
 use onefold_state::OperatorSpec;
 use onefold_types::{BatchId, Error, OptionMap, Result};
+pub use options::WRITER_OPTIONS;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use uuid::Uuid;
-
-/// Options of the writer itself, whatever the sink.
-pub static WRITER_OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        "checkpointLocation",
-        OptionKind::Text,
-        "folder that keeps the query's progress; the same at every start",
-    ),
-    OptionSpec::new("path", OptionKind::Text, "folder of the output"),
-    OptionSpec::new("queryName", OptionKind::Text, "name of the query, as `query_name`"),
-    OptionSpec::new(
-        "requireExactlyOnce",
-        OptionKind::Bool,
-        "refuses to start a query that is not exactly-once",
-    )
-    .default("false"),
-    OptionSpec::new(
-        "onefold.lateRows.path",
-        OptionKind::Text,
-        "folder of a second sink, which gets the rows that are dropped as late; its other options \
-         have the same prefix",
-    ),
-    OptionSpec::new(
-        "onefold.lateRows.format",
-        OptionKind::Text,
-        "the second sink, by name; parquet if only its path is given",
-    ),
-    OptionSpec::new(
-        "onefold.deadLetters.path",
-        OptionKind::Text,
-        "folder of a sink of its own for records that cannot be processed: the query goes on without \
-         them; its other options have the same prefix",
-    ),
-    OptionSpec::new(
-        "onefold.deadLetters.format",
-        OptionKind::Text,
-        "that sink, by name; parquet if only its path is given",
-    ),
-];
-
-/// What options of the time to live of one operator's state begin with; its name follows.
-const TTL_PREFIX: &str = "onefold.state.ttl.";
-
-static WRITER_TABLE: &[&[OptionSpec]] = &[WRITER_OPTIONS];
-static SETTING_TABLE: &[&[OptionSpec]] = &[SETTINGS];
 
 /// Sinks whose output does not outlive the process, so that their checkpoint need not either.
 pub(crate) const OUTPUT_OF_PROCESS: [&str; 3] = ["console", "memory", "noop"];
@@ -340,127 +291,6 @@ impl DataStreamWriter {
         let folders = std::iter::once(described.sink.folder()).chain(folders).flatten().collect();
         Ok(Folders { plan: described.plan, outputs: folders, checkpoint })
     }
-
-    fn define(self) -> Result<QueryDefinition> {
-        let session = self.session.clone();
-        let (output_mode, trigger) = (self.output_mode, self.trigger);
-        let observers = self.observers.clone();
-        let mut described = self.described()?;
-        let location = described.checkpoint_location(&session)?;
-        let checkpoint = open_checkpoint(&session, location, &described.conf)?;
-        Ok(QueryDefinition {
-            name: described.name.take(),
-            plan: described.plan,
-            observers,
-            sink: described.sink,
-            sink_record: described.record,
-            further_sinks: described.further,
-            letters_in_main: described.letters_in_main,
-            output_mode,
-            trigger,
-            conf: described.conf,
-            checkpoint,
-        })
-    }
-
-    /// Checks everything that needs no checkpoint.
-    fn described(mut self) -> Result<Described> {
-        let wanted = self.wanted_beside();
-        let ttl = self.options_below(TTL_PREFIX);
-        let mut own = OptionMap::new();
-        for name in WRITER_OPTIONS.iter().map(|row| row.name) {
-            if let Some(value) = self.options.remove(name) {
-                own.set(name, value);
-            }
-        }
-        let own = Options::check("writeStream", WRITER_TABLE, own)?;
-        let name = self.query_name.take().or_else(|| own.text("queryName").map(str::to_owned));
-        let conf = self.conf(&own)?;
-        let path = own.text("path").map(str::to_owned);
-        let plan =
-            StreamingPlan::with_side_rows(self.plan.clone(), self.output_mode, wanted.rows())?;
-        let shown = ["console", "memory"].iter().any(|it| self.format.as_deref() == Some(*it));
-        if self.sink.is_none() && !shown {
-            distinct_columns::check(&visible_schema(self.plan.schema().as_arrow()))?;
-        }
-        let plan = Arc::new(plan.with_ttl(&ttl_options(&conf, &ttl)?)?);
-        let further = self.further_sinks(wanted, &plan, name.as_deref())?;
-        let (sink, record) = self.define_sink(path, name.clone())?;
-        let letters_in_main = further::letters_in_main(sink.as_ref(), &further, &plan)?;
-        let checkpoint = own.text("checkpointLocation").map(str::to_owned);
-        Ok(Described { name, plan, sink, record, further, letters_in_main, conf, checkpoint })
-    }
-
-    /// The session's settings with those that the query sets for itself.
-    fn conf(&mut self, own: &Options) -> Result<Conf> {
-        let mut settings: Vec<(String, String)> = self
-            .options
-            .iter()
-            .filter_map(|(name, value)| {
-                let row = SETTINGS.iter().find(|row| row.name.eq_ignore_ascii_case(name))?;
-                Some((row.name.to_owned(), value.to_owned()))
-            })
-            .collect();
-        for (name, _) in &settings {
-            self.options.remove(name);
-        }
-        let own_of_sink = |name: &str| self.sink_spec().is_ok_and(|spec| has_option(spec, name));
-        let unknown = self.options.iter().map(|(name, _)| name.to_owned());
-        let mut unknown = unknown.filter(|name| name.to_lowercase().starts_with("onefold."));
-        if let Some(name) = unknown.find(|name| !own_of_sink(name)) {
-            Options::check("writeStream", SETTING_TABLE, OptionMap::new().with(name, ""))?;
-        }
-        if own.flag("requireExactlyOnce") {
-            settings.push(("onefold.requireExactlyOnce".to_owned(), "true".to_owned()));
-        }
-        let of_query = std::mem::take(&mut self.settings);
-        let of_query = of_query.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.session.inner.conf.snapshot().with(of_query.chain(settings))
-    }
-
-    fn define_sink(
-        &mut self,
-        path: Option<String>,
-        query_name: Option<String>,
-    ) -> Result<(Arc<dyn SinkDefinition>, SinkRecord)> {
-        let options = std::mem::take(&mut self.options);
-        let partition_by = std::mem::take(&mut self.partition_by);
-        if let Some(sink) = self.sink.take() {
-            if !options.is_empty() {
-                return Err(Error::invalid(
-                    "a sink of one's own takes its options where it is made, not here",
-                ));
-            }
-            let format = self.sink_name.map(str::to_owned);
-            return Ok((sink, SinkRecord { path, partition_by, format, ..SinkRecord::default() }));
-        }
-        let spec = self.sink_spec()?;
-        let options = check_sink_options(spec, options)?;
-        let record = SinkRecord {
-            format: Some(spec.name.to_owned()),
-            path: path.clone(),
-            partition_by: partition_by.clone(),
-            options: shown_options(spec, &options),
-        };
-        let output_mode = self.output_mode;
-        let request = SinkRequest { options, path, partition_by, query_name, output_mode };
-        Ok(((spec.define)(request)?, record))
-    }
-
-    fn sink_spec(&self) -> Result<&'static SinkSpec> {
-        // As in Spark, a query that names no format writes Parquet.
-        self.known_sink(self.format.as_deref().unwrap_or("parquet"))
-    }
-
-    fn known_sink(&self, format: &str) -> Result<&'static SinkSpec> {
-        let known = self.session.inner.connectors.sinks;
-        known.iter().find(|spec| spec.name.eq_ignore_ascii_case(format)).copied().ok_or_else(|| {
-            Error::invalid(format!(
-                "there is no sink `{format}`; there are {}",
-                names(known.iter().map(|spec| spec.name))
-            ))
-        })
-    }
 }
 
 /// What a query reads, and the folders that it writes.
@@ -470,109 +300,4 @@ pub(crate) struct Folders {
     pub(crate) outputs: Vec<String>,
     /// That of its checkpoint, if it outlives the query.
     pub(crate) checkpoint: Option<String>,
-}
-
-/// What needs no checkpoint of a query's definition.
-struct Described {
-    name: Option<String>,
-    plan: Arc<StreamingPlan>,
-    sink: Arc<dyn SinkDefinition>,
-    record: SinkRecord,
-    further: Vec<FurtherSink>,
-    /// The columns of dead letters, where the main sink takes them.
-    letters_in_main: Option<SchemaRef>,
-    conf: Conf,
-    checkpoint: Option<String>,
-}
-
-/// Where a checkpoint goes.
-enum Location {
-    Given(String),
-    Temporary,
-}
-
-impl Described {
-    /// The option, else a folder below the session's setting, else a temporary folder for sinks
-    /// whose output goes with the process.
-    fn checkpoint_location(&self, session: &Session) -> Result<Location> {
-        if let Some(location) = &self.checkpoint {
-            return Ok(Location::Given(location.clone()));
-        }
-        if let Some(root) = session.inner.conf.get("spark.sql.streaming.checkpointLocation") {
-            let folder = self.name.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-            return Ok(Location::Given(format!("{}/{folder}", root.trim_end_matches('/'))));
-        }
-        let format = self.record.format.as_deref().unwrap_or_default();
-        if OUTPUT_OF_PROCESS.contains(&format) || FUNCTIONS.contains(&format) {
-            return Ok(Location::Temporary);
-        }
-        Err(Error::invalid(
-            "the query has no checkpoint, without which a restart would deliver everything again;              set option checkpointLocation, or setting spark.sql.streaming.checkpointLocation",
-        ))
-    }
-}
-
-/// How long operators without a bound keep what is not written.
-fn ttl_options(conf: &Conf, by_label: &OptionMap) -> Result<TtlOptions> {
-    let ms = |text: &str| {
-        let ms = onefold_connector::options::parse_duration_ms(text);
-        ms.and_then(|ms| i64::try_from(ms).ok()).ok_or_else(|| {
-            Error::invalid(format!("onefold.state.ttl is `{text}`; it is a span of time, as 12h"))
-        })
-    };
-    let by_label = by_label.iter().map(|(label, text)| Ok((label.to_owned(), ms(text)?)));
-    Ok(TtlOptions {
-        all_ms: conf.text("onefold.state.ttl").map(ms).transpose()?,
-        by_label: by_label.collect::<Result<_>>()?,
-    })
-}
-
-fn open_checkpoint(session: &Session, location: Location, conf: &Conf) -> Result<CheckpointPlace> {
-    let (location, temporary) = match location {
-        Location::Given(location) => (location, None),
-        Location::Temporary => {
-            let folder = format!("onefold-temporary-{}", Uuid::new_v4());
-            let folder = std::env::temp_dir().join(folder);
-            (folder.to_string_lossy().into_owned(), Some(folder))
-        }
-    };
-    let opening = (session.inner.stores)(location, conf.values().clone());
-    let store = session.inner.tasks.wait(opening)?;
-    Ok(CheckpointPlace { store, temporary })
-}
-
-fn has_option(spec: &SinkSpec, name: &str) -> bool {
-    let mut rows = spec.options.iter().flat_map(|rows| rows.iter());
-    rows.any(|row| row.means(name))
-}
-
-/// As [`Options::check`]; but a name that is nearer to one of the writer's own than to any of the
-/// sink's is said to be that.
-fn check_sink_options(spec: &'static SinkSpec, given: OptionMap) -> Result<Options> {
-    let rows = || spec.options.iter().flat_map(|rows| rows.iter());
-    let distance = |row: &OptionSpec, name: &str| {
-        strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase())
-    };
-    for (name, _) in given.iter() {
-        if has_option(spec, name) {
-            continue;
-        }
-        let own = WRITER_OPTIONS.iter().map(|row| distance(row, name)).min();
-        let sinks = rows().map(|row| distance(row, name)).min();
-        if own < sinks || sinks.is_none() {
-            let wrong = OptionMap::new().with(name, "");
-            return Options::check("writeStream", WRITER_TABLE, wrong);
-        }
-    }
-    Options::check(&format!("sink `{}`", spec.name), spec.options, given)
-}
-
-/// The options given, without secrets.
-fn shown_options(spec: &SinkSpec, options: &Options) -> Vec<(String, String)> {
-    spec.options
-        .iter()
-        .flat_map(|rows| rows.iter())
-        .filter(|row| row.kind != OptionKind::Secret && options.given(row.name))
-        .filter_map(|row| Some((row.name.to_owned(), options.text(row.name)?.to_owned())))
-        .collect()
 }

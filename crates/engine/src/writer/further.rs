@@ -1,6 +1,7 @@
 //! Sinks beside the main one, as the writer's options describe them.
 
-use super::{DataStreamWriter, has_option, shown_options};
+use super::DataStreamWriter;
+use super::options::{has_option, shown_options};
 use crate::run::definition::{Beside, FurtherSink, SinkRecord};
 use arrow::datatypes::SchemaRef;
 use onefold_connector::{Options, OutputMode, SinkDefinition, SinkRequest, SourceDefinition};
