@@ -2,6 +2,7 @@
 # A PostgreSQL server on loopback, for tests: Debian's package, data in a temporary folder, nobody
 # else's server touched. It never runs as root, which PostgreSQL refuses.
 #
+#   scripts/postgres.sh spark-jars               prints the folder of the jar that Spark needs
 #   scripts/postgres.sh serve [SETTING=VALUE …]
 #
 # tells {"port": N, "user": "onefold"} and then reads commands, a line each, until its input ends; then
@@ -11,7 +12,11 @@
 #   start   it starts again, on the same port
 set -euo pipefail
 
-[ "${1:-}" = serve ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" = spark-jars ]; then
+    exec "$here/jars.sh" "$here/postgres/spark" postgres-spark -DexcludeTransitive=true
+fi
+[ "${1:-}" = serve ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 shift
 
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)

@@ -26,6 +26,8 @@ usage: cargo xtask COMMAND
   bench connect [PART]
                       what programs of PySpark wait for, against onefold serve
   bench http [PART]   calls a second to a receiver on this machine
+  bench databases [PART]
+                      into a real PostgreSQL, beside COPY and beside PySpark
   bench kafka [PART]  a real broker: the source, a pipeline beside PySpark, latency
   crash kafka [KILLS]
                       a million records from Kafka to Kafka through SIGKILLs (300 unless told),
