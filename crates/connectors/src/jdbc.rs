@@ -101,6 +101,11 @@ pub fn open(options: &Options) -> Result<Arc<dyn Database>> {
     if let Some(password) = options.secret("password") {
         address.password = Some(password);
     }
+    for name in ["sslmode", "sslrootcert"] {
+        if let Some(value) = options.text(name) {
+            address.settings.insert(name.to_owned(), value.to_owned());
+        }
+    }
     let ways = Ways {
         first: options.text("sessionInitStatement").map(str::to_owned),
         lock: Duration::from_millis(

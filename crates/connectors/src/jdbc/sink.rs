@@ -1,6 +1,7 @@
 //! The sink as the engine drives it: rows go to staging tables, one transaction moves them and
 //! writes the mark.
 
+use super::cell::Cell;
 use super::failure::Failure;
 use super::marks::Marks;
 use super::names::TableName;
@@ -112,18 +113,11 @@ impl JdbcSink {
     pub(super) async fn drop_leftovers(&self) -> Result<(), Failure> {
         let dialect = self.pool.database.dialect();
         let table = self.table();
-        let schema = self.options.table.schema();
-        let pattern = format!("{}%", staging::prefix(self.query, &table));
-        let values = [Some(pattern.as_str()), schema];
-        let values: Vec<_> = values.into_iter().flatten().map(super::cell::Cell::text).collect();
-        let only = dialect.tables_like(schema.is_some());
-        let taken = if only.contains('$') || only.matches('?').count() > 1 {
-            values.as_slice()
-        } else {
-            values.get(..1).unwrap_or_default()
-        };
+        let like = dialect.tables_like(self.options.table.schema());
+        let pattern = Cell::text(format!("{}%", staging::prefix(self.query, &table)));
+        let values: Vec<Cell> = [pattern].into_iter().chain(like.more).collect();
         let mut lent = self.pool.take().await?;
-        let rows = lent.session().query(&only, taken).await?;
+        let rows = lent.session().query(&like.sql, &values).await?;
         lent.give_back();
         let old: Vec<TableName> = rows
             .iter()

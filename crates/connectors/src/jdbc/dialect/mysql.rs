@@ -1,6 +1,7 @@
 //! The ways of MySQL and MariaDB.
 
-use super::{Dialect, Isolation, Upsert};
+use super::{Dialect, Isolation, Like, Upsert};
+use crate::jdbc::cell::Cell;
 use arrow::datatypes::DataType;
 
 /// MySQL and MariaDB.
@@ -87,12 +88,13 @@ impl Dialect for MySql {
         "ENGINE=InnoDB"
     }
 
-    fn tables_like(&self, schema: bool) -> String {
-        let schema = if schema { "?" } else { "DATABASE()" };
-        format!(
+    fn tables_like(&self, schema: Option<&str>) -> Like {
+        let place = schema.map_or("DATABASE()", |_| "?");
+        let sql = format!(
             "SELECT table_name FROM information_schema.tables WHERE table_name LIKE ? \
-             AND table_schema = {schema}"
-        )
+             AND table_schema = {place}"
+        );
+        Like { sql, more: schema.map(Cell::text) }
     }
 
     /// Two statements instead of `ON DUPLICATE KEY UPDATE`: that one would also change a row that

@@ -1,6 +1,7 @@
 //! PostgreSQL's ways.
 
-use super::{Dialect, Isolation, Upsert};
+use super::{Dialect, Isolation, Like, Upsert};
+use crate::jdbc::cell::Cell;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
 /// PostgreSQL.
@@ -68,12 +69,13 @@ impl Dialect for PostgreSql {
         "UNLOGGED "
     }
 
-    fn tables_like(&self, schema: bool) -> String {
-        let schema = if schema { "$2" } else { "current_schema()" };
-        format!(
+    fn tables_like(&self, schema: Option<&str>) -> Like {
+        let place = schema.map_or("current_schema()", |_| "$2");
+        let sql = format!(
             "SELECT tablename::text FROM pg_catalog.pg_tables WHERE tablename LIKE $1 \
-             AND schemaname = {schema}"
-        )
+             AND schemaname = {place}"
+        );
+        Like { sql, more: schema.map(Cell::text) }
     }
 
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! SQLite's ways.
 
-use super::{Dialect, Isolation, POSTGRESQL, Upsert};
+use super::{Dialect, Isolation, Like, POSTGRESQL, Upsert};
 use arrow::datatypes::DataType;
 
 /// SQLite.
@@ -62,8 +62,9 @@ impl Dialect for Sqlite {
         ""
     }
 
-    fn tables_like(&self, _: bool) -> String {
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?".to_owned()
+    fn tables_like(&self, _: Option<&str>) -> Like {
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?";
+        Like { sql: sql.to_owned(), more: None }
     }
 
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String> {

@@ -228,7 +228,7 @@ impl Rig {
         let mut session = self.database().connect().await.unwrap();
         let own = xxhash_rust::xxh3::xxh3_64(format!("{} {}", self.query, self.table).as_bytes());
         let pattern = [Cell::text(format!("onefold_s_{own:016x}_%"))];
-        session.query(&dialect.tables_like(false), &pattern).await.unwrap().len()
+        session.query(&dialect.tables_like(None).sql, &pattern).await.unwrap().len()
     }
 }
 
