@@ -32,6 +32,9 @@ usage: cargo xtask COMMAND
   crash kafka [KILLS]
                       a million records from Kafka to Kafka through SIGKILLs (300 unless told),
                       counted by Kafka's own client
+  crash databases [KILLS]
+                      streams into PostgreSQL, MariaDB and SQLite through SIGKILLs, counted by the
+                      databases' own clients
   spark-suite DIR [MODULE…]
                       Spark's own Python tests, of a checkout in DIR, against onefold serve
   layers              refuses a dependency that the design does not allow";

@@ -5,6 +5,7 @@ mod postgres;
 mod sqlite;
 
 use super::cell::Cell;
+use super::names::TableName;
 use arrow::datatypes::DataType;
 use std::fmt::Debug;
 
@@ -92,6 +93,9 @@ pub trait Dialect: Debug + Send + Sync {
     fn tables_like(&self, schema: Option<&str>) -> Like;
     /// Statements that bring a table up to date.
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String>;
+    /// Statements that put a table in the place of another one, which goes. Where tables take no part in
+    /// transactions, what was done before is committed.
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String>;
     /// Empties a table within a transaction.
     fn empty(&self, table: &str, truncate: bool) -> String;
     /// Whether a table can take part in transactions: a query for its engine by schema (or NULL) and

@@ -80,7 +80,8 @@ pub(crate) static WRITE: &[OptionSpec] = &[
     OptionSpec::new(
         "truncate",
         OptionKind::Bool,
-        "all rows go by TRUNCATE where that is part of a transaction (PostgreSQL)",
+        "a table that is overwritten stays, with its columns, and its rows go; by TRUNCATE where that is \
+         part of a transaction (PostgreSQL)",
     ),
     OptionSpec::new("cascadeTruncate", OptionKind::Bool, "taken and not used"),
     OptionSpec::new(
@@ -178,6 +179,8 @@ pub(crate) struct WriteOptions {
     /// There will be no other batch.
     pub(crate) one_batch: bool,
     pub(crate) if_there: IfThere,
+    /// A table that is there is replaced by a new one.
+    pub(crate) anew: bool,
 }
 
 impl WriteOptions {
@@ -238,12 +241,15 @@ impl WriteOptions {
             txn,
             one_batch: false,
             if_there: IfThere::Write,
+            anew: false,
         })
     }
 
     /// With what the session's settings say.
     pub(crate) fn with_settings(mut self, conf: &BTreeMap<String, String>) -> WriteOptions {
         self.one_batch = conf.get(ONE_BATCH).is_some_and(|it| it.eq_ignore_ascii_case("true"));
+        let overwrites = conf.get(SAVE_MODE).is_some_and(|mode| mode == "overwrite");
+        self.anew = self.one_batch && overwrites && !self.truncate;
         self.if_there = match conf.get(SAVE_MODE).map(String::as_str) {
             Some("errorifexists") if self.one_batch => IfThere::Refuse,
             Some("ignore") if self.one_batch => IfThere::Ignore,

@@ -203,7 +203,12 @@ impl JdbcSink {
                 Err(failure) => return Err(failed(failure)),
             }
         }
-        refused::publish(self, session, stages).await.map_err(failed)
+        refused::publish(self, session, stages).await.map_err(failed)?;
+        let Some(old) = &fitted.replaces else { return Ok(()) };
+        for sql in fitted.plan.dialect.take_place(&fitted.plan.table, old) {
+            session.execute(&sql, &[]).await.map_err(|it| failed(hinted(it)))?;
+        }
+        Ok(())
     }
 
     /// The n-th statement that concerns rows of several stages; if the database refuses one, the rows
@@ -340,6 +345,7 @@ impl JdbcSink {
     /// The staging tables of a published batch are gone with it, or are garbage.
     fn forget_stages(&self, attempt: &Attempt, stages: &[(Stage, Detail)]) {
         let mut state = self.state();
+        state.replacement = None;
         if self.pool.database.dialect().tables_in_transactions()
             && let Some(staged) = state.staged.get_mut(attempt)
         {
@@ -353,7 +359,9 @@ impl JdbcSink {
 }
 
 fn hinted(failure: Failure) -> Failure {
-    let hint = if failure.text.contains("ON CONFLICT specification")
+    let hint = if failure.text.contains("(2BP01)") {
+        "; with option truncate=true the table stays and only its rows go"
+    } else if failure.text.contains("ON CONFLICT specification")
         || failure.text.contains("ON CONFLICT clause does not match")
     {
         "; give the table a primary key or a unique index on the columns of upsertKeys"

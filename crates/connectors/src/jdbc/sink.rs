@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) staged: HashMap<Attempt, Vec<TableName>>,
     /// Staging tables that nobody needs.
     pub(super) garbage: Vec<TableName>,
+    /// A new table that did not take the place of another one yet.
+    pub(super) replacement: Option<TableName>,
 }
 
 impl JdbcSink {
@@ -221,8 +223,11 @@ impl Sink for JdbcSink {
     }
 
     async fn discard(&self, attempt: &Attempt) -> Result<()> {
-        let staged = self.state().staged.remove(attempt).unwrap_or_default();
-        self.drop_tables(staged).await;
+        let (staged, replacement) = {
+            let mut state = self.state();
+            (state.staged.remove(attempt).unwrap_or_default(), state.replacement.take())
+        };
+        self.drop_tables(staged.into_iter().chain(replacement).collect()).await;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Dialect, Isolation, Like, Upsert};
 use crate::jdbc::cell::Cell;
+use crate::jdbc::names::TableName;
 use arrow::datatypes::DataType;
 
 /// MySQL and MariaDB.
@@ -117,6 +118,13 @@ impl Dialect for MySql {
             taken.join(", ")
         );
         update.into_iter().chain([insert]).collect()
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        let gone = old.beside(&format!("{}_old", new.last()));
+        let [new, old, gone] = [new, old, &gone].map(|table| table.quoted(self));
+        // The swap is one act.
+        vec![format!("RENAME TABLE {old} TO {gone}, {new} TO {old}"), format!("DROP TABLE {gone}")]
     }
 
     /// Never by TRUNCATE: that commits what was done before it.

@@ -2,6 +2,7 @@
 
 use super::{Dialect, Isolation, Like, Upsert};
 use crate::jdbc::cell::Cell;
+use crate::jdbc::names::{TableName, quoted};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
 /// PostgreSQL.
@@ -92,6 +93,14 @@ impl Dialect for PostgreSql {
             "INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows} AS r \
              WHERE true ON CONFLICT ({keys}) DO {then}"
         )]
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        let old_name = quoted(self, old.last());
+        vec![
+            format!("DROP TABLE {}", old.quoted(self)),
+            format!("ALTER TABLE {} RENAME TO {old_name}", new.quoted(self)),
+        ]
     }
 
     fn empty(&self, table: &str, truncate: bool) -> String {

@@ -1,6 +1,7 @@
 //! SQLite's ways.
 
 use super::{Dialect, Isolation, Like, POSTGRESQL, Upsert};
+use crate::jdbc::names::TableName;
 use arrow::datatypes::DataType;
 
 /// SQLite.
@@ -69,6 +70,10 @@ impl Dialect for Sqlite {
 
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String> {
         POSTGRESQL.upsert(upsert)
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        POSTGRESQL.take_place(new, old)
     }
 
     fn empty(&self, table: &str, _: bool) -> String {
