@@ -49,6 +49,10 @@ bench-connect: setup ## What programs of PySpark wait for, against onefold serve
 bench-kafka: setup ## Kafka's source, a pipeline from Kafka to Kafka beside PySpark, and its latency
 	cargo xtask bench kafka
 
+.PHONY: bench-databases
+bench-databases: setup ## Into PostgreSQL, beside its own COPY and beside PySpark
+	cargo xtask bench databases
+
 .PHONY: setup
 setup: setup-build ## Installs all that building and testing need
 	@scripts/setup-test.sh

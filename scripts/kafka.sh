@@ -20,39 +20,12 @@
 # PORT: who comes by that one is told to come back by the proxy.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${ONEFOLD_CACHE:-$HOME/.cache/onefold}
 # Beginnings until the chosen ports were still free when the nodes took them.
 TRIES=5
 # Seconds until a node must answer.
 PATIENCE=60
 
 say() { echo "kafka.sh: $*" >&2; }
-
-# The jars that a pom in the folder given names, in a folder of their own whose name begins as told;
-# further arguments are for Maven.
-jars() {
-    local pinned=$1 name=$2 key folder
-    shift 2
-    key=$(cat "$pinned/pom.xml" "$pinned/jars.sha256" | sha256sum | cut -c1-12)
-    folder=$cache/$name-$key
-    if [ ! -e "$folder/complete" ]; then
-        mkdir -p "$cache"
-        (
-            flock 9 # two clones may get here at once
-            [ ! -e "$folder/complete" ] || exit 0
-            "$here/need.sh" "maven=command -v mvn" >&2
-            say "fetching jars into $folder"
-            rm -rf -- "$folder"
-            mkdir -p "$folder"
-            mvn --batch-mode --quiet --strict-checksums --file "$pinned/pom.xml" \
-                org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies \
-                -DincludeScope=runtime "-DoutputDirectory=$folder" "$@" >&2
-            (cd "$folder" && sha256sum --check --quiet --strict "$pinned/jars.sha256") >&2
-            touch "$folder/complete"
-        ) 9>"$cache/kafka.lock"
-    fi
-    echo "$folder"
-}
 
 # Prints as many ports as asked for that nobody listens on now.
 free_ports() {
@@ -266,14 +239,14 @@ obey() {
 
 command=${1:-}
 if [ "$command" = spark-jars ]; then
-    jars "$here/kafka/spark" kafka-spark -DexcludeTransitive=true
+    "$here/jars.sh" "$here/kafka/spark" kafka-spark -DexcludeTransitive=true
     exit
 fi
 [ "$command" = jars ] || [ $# -ge 2 ] || {
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
     exit 2
 }
-jars=$(jars "$here/kafka" kafka)
+jars=$("$here/jars.sh" "$here/kafka" kafka)
 case $command in
     jars) echo "$jars" ;;
     serve | start)

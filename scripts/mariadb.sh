@@ -8,11 +8,14 @@
 # input ends; then the server ends too and its folder goes. Each command is answered with a line.
 #   kill    the server is killed, as in a power cut
 #   start   it starts again, on the same port
+# With DATABASE_TLS=yes it takes only sessions that are encrypted; what tells the port names the folder of
+# ca.pem, the authority of its certificate, in "tls".
 set -euo pipefail
 
-[ "${1:-}" = serve ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ "${1:-}" = serve ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 shift
 
+here=$(cd "$(dirname "$0")" && pwd)
 server=$(command -v mariadbd || echo /usr/sbin/mariadbd)
 if [ ! -x "$server" ] || ! command -v mariadb-install-db >/dev/null; then
     echo "MariaDB is missing: apt-get install mariadb-server" >&2
@@ -26,6 +29,13 @@ who=$(id -un)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 settings=()
 for setting in "$@"; do settings+=("--$setting"); done
+tls=
+if [ -n "${DATABASE_TLS:-}" ]; then
+    tls=$folder/tls
+    mkdir "$tls"
+    "$here/certify.sh" "$tls"
+    settings+=("--ssl-cert=$tls/server.pem" "--ssl-key=$tls/server.key" --require-secure-transport=ON)
+fi
 start() {
     "$server" --no-defaults --user="$who" --datadir="$folder/data" --socket="$folder/socket" \
         --pid-file="$folder/pid" --bind-address=127.0.0.1 --port="$port" --skip-name-resolve \
@@ -61,7 +71,7 @@ mariadb --no-defaults --socket="$folder/socket" --user="$who" -e "
     CREATE DATABASE onefold CHARACTER SET utf8mb4;
     CREATE USER onefold@'127.0.0.1' IDENTIFIED BY '$password';
     GRANT ALL ON *.* TO onefold@'127.0.0.1'" >&2
-echo "{\"port\": $port, \"user\": \"onefold\", \"password\": \"$password\"}"
+echo "{\"port\": $port, \"user\": \"onefold\", \"password\": \"$password\", \"tls\": \"$tls\"}"
 
 while read -r command; do
     case $command in

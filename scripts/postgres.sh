@@ -2,6 +2,7 @@
 # A PostgreSQL server on loopback, for tests: Debian's package, data in a temporary folder, nobody
 # else's server touched. It never runs as root, which PostgreSQL refuses.
 #
+#   scripts/postgres.sh spark-jars               prints the folder of the jar that Spark needs
 #   scripts/postgres.sh serve [SETTING=VALUE …]
 #
 # tells {"port": N, "user": "onefold"} and then reads commands, a line each, until its input ends; then
@@ -9,9 +10,15 @@
 #   kill    the server stops at once, as in a power cut (pg_ctl stop -m immediate)
 #   stop    the server stops and ends its sessions (pg_ctl stop -m fast)
 #   start   it starts again, on the same port
+# With DATABASE_TLS=yes it takes only sessions that are encrypted; what tells the port names the folder of
+# ca.pem, the authority of its certificate, in "tls".
 set -euo pipefail
 
-[ "${1:-}" = serve ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" = spark-jars ]; then
+    exec "$here/jars.sh" "$here/postgres/spark" postgres-spark -DexcludeTransitive=true
+fi
+[ "${1:-}" = serve ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 shift
 
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
@@ -48,8 +55,18 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
     echo "max_connections = 200"
     for setting in "$@"; do echo "${setting%%=*} = '${setting#*=}'"; done
 } >>"$folder/data/postgresql.conf"
+tls=
+if [ -n "${DATABASE_TLS:-}" ]; then
+    tls=$folder/tls
+    mkdir "$tls"
+    "$here/certify.sh" "$tls"
+    [ "$(id -u)" != 0 ] || chown -R postgres: "$tls"
+    printf "ssl = on\nssl_cert_file = '%s'\nssl_key_file = '%s'\n" "$tls/server.pem" "$tls/server.key" \
+        >>"$folder/data/postgresql.conf"
+    sed -i 's/^host /hostssl /' "$folder/data/pg_hba.conf"
+fi
 start || { cat "$folder/log" >&2; exit 1; }
-echo "{\"port\": $port, \"user\": \"onefold\"}"
+echo "{\"port\": $port, \"user\": \"onefold\", \"tls\": \"$tls\"}"
 
 while read -r command; do
     case $command in

@@ -25,6 +25,7 @@ scripts/need.sh \
     "util-linux=command -v setpriv" \
     "libclang-dev=ls /usr/lib/llvm-*/lib/libclang-[0-9]*.so*" \
     "postgresql=ls /usr/lib/postgresql/*/bin/pg_ctl" \
+    "openssl=command -v openssl" \
     "mariadb-server=test -x /usr/sbin/mariadbd && command -v mariadb-install-db" \
     "default-jdk-headless=java -version && javac -version"
 

@@ -17,17 +17,23 @@ def clean_env() -> dict:
 
 
 class DatabaseServer:
-    """What `scripts/postgres.sh serve` or `scripts/mariadb.sh serve` runs; it ends with this process."""
+    """What `scripts/postgres.sh serve` or `scripts/mariadb.sh serve` runs; it ends with this process.
+    Its data lie below `folder`, if one is given; with `tls` it wants sessions to be encrypted."""
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: str, tls: bool = False, folder: Path | None = None):
         self.kind = kind
+        env = clean_env()
+        if tls:
+            env["DATABASE_TLS"] = "yes"
+        if folder is not None:
+            env["TMPDIR"] = str(folder)
         self.script = subprocess.Popen(
             [str(SCRIPTS / f"{kind}.sh"), "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env=clean_env(),
+            env=env,
         )
         line = self.script.stdout.readline()
         assert line, f"{kind}.sh ended"
@@ -62,6 +68,7 @@ class DatabaseServer:
         else:
             command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(self.port)]
             command += ["-u", "onefold", f"-p{self.about['password']}", "-N", "-B", "onefold"]
+            command += [*(["--ssl", "--skip-ssl-verify-server-cert"] if self.about["tls"] else [])]
             command += ["-e", text]
         assert shutil.which(command[0]), f"{command[0]} is missing"
         done = subprocess.run(command, capture_output=True, text=True, env=clean_env())

@@ -100,7 +100,7 @@ def test_killed_at_every_point_each_row_is_there_once(
     killed_at_every_point(onefold, feeder, pipeline)
     check_exact(server, table, feeder.records)
     assert server.staging_tables() == before
-    # No checkpoint holds the address, which may have a password in it.
+    # No checkpoint holds the password, nor an address that may have one in it.
     config = tmp_path / "config"
     config.write_text("".join(f"{name}={value}\n" for name, value in server.options().items()))
     told = onefold.ok("verify", tmp_path / "checkpoint", "--json", "--command-config", config)
@@ -118,6 +118,9 @@ def test_a_file_of_sqlite_is_written_through_kills(onefold: Onefold, tmp_path: P
         tables = base.execute("SELECT name FROM sqlite_master WHERE name LIKE 'onefold_s_%'")
         assert tables.fetchall() == []
     assert rows == [tuple(events.record(number).values()) for number in range(feeder.records)]
+    # A path is no secret.
+    told = onefold.ok("verify", tmp_path / "checkpoint", "--json")
+    assert told.json["ok"] and told.json["rows"] == feeder.records, told.stdout
 
 
 @pytest.mark.parametrize("fault", ["reply", "request"])
@@ -233,6 +236,13 @@ def test_a_program_writes_and_reads_as_with_spark(
     assert seen["first"] == seen["parts"] == list(range(10)) and seen["count"] == 10
     assert seen["predicates"] == [0, 1, 7] and seen["query"] == [6, 7, 8, 9]
     assert seen["overwritten"] == [0, 1, 2]
+    catalog = seen["catalog"]
+    assert catalog["rows"] == [0, 1, 2, 100, 101] and catalog["columns"] == ["id", "v"]
+    assert catalog["saved"] == [0, 1, 2, 9, 100, 101, 102]
+    assert catalog["emptied"] == 0 and catalog["left"] == [5]
+    assert "knows its columns" in catalog["own_columns"]
+    assert "redacted" in catalog["made_by"] and url not in catalog["made_by"]
+    assert "onefold-secret" not in catalog["made_by"]
     ids = [10 * number + place for number in range(3) for place in range(4)]
     assert seen["failures"] == [True, True, True]
     assert seen["a"] == sorted(ids + ids) and seen["b"] == [4, 4, 4]

@@ -3,19 +3,16 @@
 use crate::{ci, run};
 use std::process::Command;
 
+const SUITES: [&str; 6] = ["files", "state", "connect", "kafka", "databases", "http"];
+
 /// Builds the bench in release mode and runs one of its suites; what follows the suite's name
 /// picks cases of it.
 ///
 /// # Errors
 /// When no suite or an unknown one is named, or the build or the run fails.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let Some(suite) = args
-        .first()
-        .filter(|suite| ["files", "state", "connect", "kafka", "http"].contains(&suite.as_str()))
-    else {
-        return Err(
-            "bench takes the name of a suite: files, state, connect, kafka or http".to_owned()
-        );
+    let Some(suite) = args.first().filter(|suite| SUITES.contains(&suite.as_str())) else {
+        return Err(format!("bench takes the name of a suite: {}", SUITES.join(", ")));
     };
     let what = ["run", "--release", "--locked", "--package", "onefold-bench"];
     if suite == "files" || suite == "http" {
@@ -27,10 +24,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
         run::succeed(run::cargo_with_rocksdb()?.args(build))?;
         bench.env("ONEFOLD_BENCH_BINARY", ci::target_folder()?.join("release/onefold"));
     }
-    if suite == "kafka" {
-        let jars =
-            run::output(Command::new(run::root().join("scripts/kafka.sh")).arg("spark-jars"))?;
-        bench.env("ONEFOLD_BENCH_SPARK_KAFKA", jars.trim_end());
+    let jars = match suite.as_str() {
+        "kafka" => Some(("kafka.sh", "ONEFOLD_BENCH_SPARK_KAFKA")),
+        "databases" => Some(("postgres.sh", "ONEFOLD_BENCH_SPARK_POSTGRES")),
+        _ => None,
+    };
+    if let Some((script, name)) = jars {
+        let script = run::root().join("scripts").join(script);
+        let jars = run::output(Command::new(script).arg("spark-jars"))?;
+        bench.env(name, jars.trim_end());
     }
     bench.args(what).args(["--features", "rocksdb", "--"]).args(args);
     bench.env("ONEFOLD_BENCH_PYTHON", ci::python_folder()?.join("bin/python"));

@@ -26,10 +26,15 @@ usage: cargo xtask COMMAND
   bench connect [PART]
                       what programs of PySpark wait for, against onefold serve
   bench http [PART]   calls a second to a receiver on this machine
+  bench databases [PART]
+                      into a real PostgreSQL, beside COPY and beside PySpark
   bench kafka [PART]  a real broker: the source, a pipeline beside PySpark, latency
   crash kafka [KILLS]
                       a million records from Kafka to Kafka through SIGKILLs (300 unless told),
                       counted by Kafka's own client
+  crash databases [KILLS]
+                      streams into PostgreSQL, MariaDB and SQLite through SIGKILLs, counted by the
+                      databases' own clients
   spark-suite DIR [MODULE…]
                       Spark's own Python tests, of a checkout in DIR, against onefold serve
   layers              refuses a dependency that the design does not allow";

@@ -5,13 +5,14 @@
 //!
 //! *What it is not:* a test. Nothing fails because a machine is slow; a target that is missed is
 //! printed as missed.
-//! *Where to start:* [`files`], [`state`], [`connect`], [`kafka`], [`http`].
+//! *Where to start:* [`files`], [`state`], [`connect`], [`kafka`], [`databases`], [`http`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
 mod connect;
 mod connect_client;
 mod data;
+mod databases;
 mod files;
 mod http;
 mod kafka;
@@ -34,7 +35,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const USAGE: &str = "usage: onefold-bench files|state|connect|kafka|http [PART …]";
+const USAGE: &str = "usage: onefold-bench files|state|connect|kafka|databases|http [PART …]";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -45,6 +46,10 @@ fn main() -> ExitCode {
         ["state", cases @ ..] => state::run(cases),
         ["connect", parts @ ..] => connect::run(parts),
         ["kafka", parts @ ..] => kafka::run(parts),
+        ["databases", parts @ ..] => databases::run(parts),
+        ["child-database", url, table, input, checkpoint, each, keys] => {
+            databases::own::drain((url, table), (input, checkpoint), each, keys)
+        }
         ["http", parts @ ..] => http::run(parts),
         ["child-http", part, url, input, folder] => http::drain(part, url, input, folder),
         ["child-make-rows", folder] => connect::make_rows(folder),

@@ -43,13 +43,15 @@ pub struct OptionSpec {
     pub default: Option<&'static str>,
     /// What it does, in one clause.
     pub doc: &'static str,
+    /// Of a secret: whether a value holds none, and may be written down. `None`: each does.
+    pub harmless: Option<fn(&str) -> bool>,
 }
 
 impl OptionSpec {
     /// A row of an option table.
     #[must_use]
     pub const fn new(name: &'static str, kind: OptionKind, doc: &'static str) -> Self {
-        OptionSpec { name, kind, default: None, doc }
+        OptionSpec { name, kind, default: None, doc, harmless: None }
     }
 
     /// A row for an option that is refused by name, with the reason.
@@ -69,6 +71,19 @@ impl OptionSpec {
         let start = name.get(..head.len()).is_some_and(|it| it.eq_ignore_ascii_case(head));
         let end = name.get(head.len() + middle..).is_some_and(|it| it.eq_ignore_ascii_case(tail));
         start && end && middle > 0
+    }
+
+    /// The same, a secret, some of whose values hold none.
+    #[must_use]
+    pub const fn harmless(mut self, holds_none: fn(&str) -> bool) -> Self {
+        self.harmless = Some(holds_none);
+        self
+    }
+
+    /// Whether a value may stand where others can read it.
+    #[must_use]
+    pub fn may_be_kept(&self, value: &str) -> bool {
+        self.kind != OptionKind::Secret || self.harmless.is_some_and(|holds_none| holds_none(value))
     }
 
     /// The same with a default.
@@ -169,12 +184,28 @@ impl Options {
 }
 
 fn unknown_option(connector: &str, table: &[&[OptionSpec]], name: &str) -> Error {
+    // What stands before the last dot names a family: an option of another one is no help, but the
+    // family may have been forgotten.
+    let lower = name.to_lowercase();
+    let family = lower.rsplit_once('.').map(|(family, _)| family);
     let nearest = table
         .iter()
         .flat_map(|rows| rows.iter())
         .filter(|row| row.kind != OptionKind::Refused)
-        .map(|row| {
-            (strsim::damerau_levenshtein(&row.name.to_lowercase(), &name.to_lowercase()), row)
+        .filter_map(|row| {
+            let known = row.name.to_lowercase();
+            let (known_family, last) = match known.rsplit_once('.') {
+                Some((family, last)) => (Some(family), last),
+                None => (None, known.as_str()),
+            };
+            let far = strsim::damerau_levenshtein(&known, &lower);
+            match family {
+                Some(family) => {
+                    let known = known_family.unwrap_or_default();
+                    (strsim::damerau_levenshtein(known, family) <= 2).then_some((far, row))
+                }
+                None => Some((far.min(strsim::damerau_levenshtein(last, &lower)), row)),
+            }
         })
         .min_by_key(|(distance, _)| *distance);
     match nearest {
@@ -182,7 +213,14 @@ fn unknown_option(connector: &str, table: &[&[OptionSpec]], name: &str) -> Error
             "{connector} has no option `{name}`; the nearest is `{}` ({})",
             row.name, row.doc
         )),
-        None => Error::invalid(format!("{connector} has no option `{name}`; it takes none")),
+        None if table.iter().all(|rows| rows.is_empty()) => {
+            Error::invalid(format!("{connector} has no option `{name}`; it takes none"))
+        }
+        None => Error::invalid(format!(
+            "{connector} has no option `{name}`, nor any that begins with `{}.`; `onefold connectors` \
+             lists those that there are",
+            family.unwrap_or_default()
+        )),
     }
 }
 
@@ -279,6 +317,33 @@ mod tests {
         let given = OptionMap::new().with("maxFileAgess", "1");
         let error = Options::check("file source", TABLE, given).unwrap_err().to_string();
         assert!(error.contains("the nearest is `maxFileAge`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_proposed_is_of_the_same_family() {
+        static TABLE: &[&[OptionSpec]] = &[&[
+            OptionSpec::new("onefold.jdbc.deadLetterTable", OptionKind::Text, "a table"),
+            OptionSpec::new("dbtable", OptionKind::Text, "the table"),
+        ]];
+        let said = |name: &str| {
+            let given = OptionMap::new().with(name, "");
+            Options::check("sink", TABLE, given).unwrap_err().to_string()
+        };
+        for name in ["deadLeterTable", "onefold.jbdc.deadLetterTable", "onefold.jdbc.deadTable"] {
+            assert!(said(name).contains("nearest is `onefold.jdbc.deadLetterTable`"), "{name}");
+        }
+        assert!(said("dbtabel").contains("nearest is `dbtable`"));
+        let other = said("onefold.deadLetters.table");
+        assert!(!other.contains("nearest") && other.contains("`onefold.deadletters.`"), "{other}");
+    }
+
+    #[test]
+    fn a_secret_is_kept_only_where_it_is_known_to_hold_none() {
+        let secret = OptionSpec::new("url", OptionKind::Secret, "where");
+        assert!(!secret.may_be_kept("a"));
+        let some = secret.harmless(|value| value == "a");
+        assert!(some.may_be_kept("a") && !some.may_be_kept("b"));
+        assert!(OptionSpec::new("x", OptionKind::Text, "").may_be_kept("b"));
     }
 
     #[test]

@@ -101,6 +101,11 @@ pub fn open(options: &Options) -> Result<Arc<dyn Database>> {
     if let Some(password) = options.secret("password") {
         address.password = Some(password);
     }
+    for name in ["sslmode", "sslrootcert"] {
+        if let Some(value) = options.text(name) {
+            address.settings.insert(name.to_owned(), value.to_owned());
+        }
+    }
     let ways = Ways {
         first: options.text("sessionInitStatement").map(str::to_owned),
         lock: Duration::from_millis(
@@ -217,12 +222,20 @@ impl Definition {
     /// Finds the table's columns for those of the rows; makes the table if it is missing.
     async fn fit(&self, sink: &JdbcSink, context: &SinkContext) -> Result<Arc<Fitted>> {
         let dialect = self.database.dialect();
-        let options = &sink.options;
         let failed = |failure: Failure| sink.not_opened(failure);
         let mut lent = sink.pool.take().await.map_err(failed)?;
         let session = lent.session();
         let rows = &context.schema;
+        let mut options = sink.options.clone();
         let mut there = target::columns(session, dialect, &options.table).await.map_err(failed)?;
+        let replaces = (options.anew && there.is_some()).then(|| options.table.clone());
+        if let Some(old) = &replaces {
+            // The new one waits beside it until its rows are there.
+            options.table = old.beside(&staging::new_table(context.query, &sink.table()));
+            sink.state().replacement = Some(options.table.clone());
+            there = None;
+        }
+        let options = &options;
         if there.is_none() {
             let sql = target::creation(dialect, options, rows)?;
             let made = session.execute(&sql, &[]).await;
@@ -239,7 +252,8 @@ impl Definition {
         check_engine(session, dialect, options).await?;
         lent.give_back();
         let there = there.unwrap_or_default();
-        target::fit(dialect, options, &there, rows).map(Arc::new)
+        let fitted = target::fit(dialect, options, &there, rows)?;
+        Ok(Arc::new(Fitted { replaces, ..fitted }))
     }
 }
 

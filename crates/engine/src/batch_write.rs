@@ -19,7 +19,7 @@ const FILE_FORMATS: [&str; 6] = ["avro", "csv", "json", "orc", "parquet", "text"
 const LOGGED_TABLES: [(&str, &str); 1] = [("delta", "_delta_log")];
 
 /// Formats of tables in databases: the sink looks itself what is there.
-const DATABASES: [&str; 1] = ["jdbc"];
+pub(crate) const DATABASES: [&str; 1] = ["jdbc"];
 
 /// Who writes, and the number of the write among his: a table does none twice.
 const APPLICATION: &str = "txnAppId";

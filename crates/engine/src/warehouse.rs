@@ -2,6 +2,7 @@
 //! that says what they are. Sessions and restarts find them there; nothing else is kept.
 
 use crate::batch_read::NowTable;
+use crate::batch_write::DATABASES;
 use crate::conf::WAREHOUSE;
 use crate::session::{Session, SessionInner};
 use crate::table_location;
@@ -51,7 +52,14 @@ impl TableDefinition {
     /// Whether the table itself tells its columns, which may have changed since it was made.
     #[must_use]
     pub fn knows_its_columns(&self) -> bool {
-        self.format.eq_ignore_ascii_case("delta")
+        self.format.eq_ignore_ascii_case("delta") || self.is_of_a_database()
+    }
+
+    /// Whether its rows are those of a table of a database, which its options name: it has no files, and
+    /// dropping it leaves them there.
+    #[must_use]
+    pub fn is_of_a_database(&self) -> bool {
+        DATABASES.iter().any(|name| self.format.eq_ignore_ascii_case(name))
     }
 }
 
@@ -125,6 +133,17 @@ impl Session {
         }
     }
 
+    /// What a reader of a table of the warehouse is given as paths: none for one of a database.
+    ///
+    /// # Errors
+    /// As [`Session::table_definition`].
+    pub fn table_paths(&self, name: &str, definition: &TableDefinition) -> Result<Vec<String>> {
+        match definition.is_of_a_database() {
+            true => Ok(Vec::new()),
+            false => Ok(vec![self.table_files(name, definition)?]),
+        }
+    }
+
     /// Drops a table of the warehouse with its files, unless they lie elsewhere. False when there
     /// is none.
     ///
@@ -181,12 +200,12 @@ impl Session {
     /// A table of the warehouse as it is now.
     async fn warehouse_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(definition) = self.table_definition(name)? else { return Ok(None) };
-        let files = self.table_files(name, &definition)?;
+        let paths = self.table_paths(name, &definition)?;
         let mut reader = self.read().format(&definition.format);
         if !definition.knows_its_columns() {
             reader = reader.schema(&definition.schema);
         }
-        let table: NowTable = reader.options(definition.options).table(vec![files]).await?;
+        let table: NowTable = reader.options(definition.options).table(paths).await?;
         Ok(Some(Arc::new(table)))
     }
 }

@@ -44,16 +44,28 @@ fn make(
     rows: Option<LogicalPlan>,
     mode: SaveMode,
 ) -> Outcome<()> {
+    let of_a_database = definition.is_of_a_database();
+    if of_a_database && (!definition.schema.is_empty() || !definition.partition_by.is_empty()) {
+        return Err(Failure::analysis(format!(
+            "the table `{name}` is one of a database, which knows its columns and partitions; leave \
+             them out"
+        )));
+    }
     if definition.knows_its_columns()
         && definition.schema.is_empty()
         && rows.is_none()
-        && let Some(location) = &definition.location
+        && (of_a_database || definition.location.is_some())
     {
         let there = session.engine.read().format(&definition.format);
-        definition.schema = schema_ddl(&there.load_paths([location.clone()])?.schema());
+        let there = if of_a_database { there.options(definition.options.clone()) } else { there };
+        let paths = session.engine.table_paths(name, &definition)?;
+        definition.schema = schema_ddl(&there.load_paths(paths)?.schema());
         session.engine.create_table(name, &definition)?;
         return Ok(());
     }
+    // What is there already is nobody's to add to, as in Spark.
+    let mode =
+        if of_a_database && mode == SaveMode::Append { SaveMode::ErrorIfExists } else { mode };
     if let Some(plan) = &rows
         && definition.schema.is_empty()
     {
@@ -151,10 +163,13 @@ fn columns_of(
     definition: &TableDefinition,
 ) -> Outcome<arrow::datatypes::SchemaRef> {
     if definition.knows_its_columns() {
-        let files = session.engine.table_files(name, definition)?;
-        let reader = session.engine.read().format(&definition.format);
+        let paths = session.engine.table_paths(name, definition)?;
+        let mut reader = session.engine.read().format(&definition.format);
+        if definition.is_of_a_database() {
+            reader = reader.options(definition.options.clone());
+        }
         // One that is being made has no log yet.
-        if let Ok(table) = reader.load_paths([files]) {
+        if let Ok(table) = reader.load_paths(paths) {
             return Ok(table.schema());
         }
     }
@@ -167,7 +182,10 @@ pub(crate) fn truncate(session: &ClientSession, name: &str) -> Outcome<()> {
         session.engine.table_definition(name)?.ok_or_else(|| Failure::no_table(name))?;
     let columns = columns_of(session, name, &definition)?;
     let none = crate::relation::of_batches(columns, Vec::new())?;
-    insert(session, name, none, SaveMode::Overwrite, Matching::Place)
+    // A table of a database stays, with its indexes and rights.
+    let keeping = definition.is_of_a_database().then_some(("truncate", "true"));
+    let how = (SaveMode::Overwrite, Matching::Place);
+    insert_with(session, name, none, how, keeping)
 }
 
 /// Rows with the columns of a table.
@@ -241,7 +259,9 @@ pub(crate) fn save(
         let files = session.engine.table_files(name, &known)?;
         let by: Vec<&str> = definition.partition_by.iter().map(String::as_str).collect();
         let frame = session.engine.frame(stream::shown(rows)?);
-        let writer = frame.write().format(&known.format).mode(mode).options(definition.options);
+        let own = if known.is_of_a_database() { known.options } else { Default::default() };
+        let writer = frame.write().format(&known.format).mode(mode);
+        let writer = writer.options(own).options(definition.options);
         return writer.partition_by(&by).save(&files).map_err(|it| Failure::execution(&it));
     }
     match mode {
@@ -286,13 +306,13 @@ pub(crate) fn drop(session: &ClientSession, name: &str) -> Outcome<bool> {
 /// `readStream.table(name)`: a view of a stream, or the files of a table as they come.
 pub(crate) fn stream(session: &ClientSession, name: &str) -> Outcome<LogicalPlan> {
     if let Some(definition) = session.engine.table_definition(name)? {
-        let files = session.engine.table_files(name, &definition)?;
+        let paths = session.engine.table_paths(name, &definition)?;
         let mut reader = session.engine.read_stream().format(&definition.format);
         if !definition.knows_its_columns() {
             reader = reader.schema(&definition.schema);
         }
         let reader = reader.options(definition.options);
-        return Ok(reader.load(files)?.logical_plan().clone());
+        return Ok(reader.load_paths(paths)?.logical_plan().clone());
     }
     let plan = session.engine.table_by(crate::relation::table_reference(name)?)?;
     let plan = plan.logical_plan().clone();

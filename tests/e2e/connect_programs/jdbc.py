@@ -42,6 +42,28 @@ overwriting = frame.where("id < 3").write.format("jdbc").mode("overwrite")
 overwriting.options(url=url, dbtable=table, user=user, password=password).save()
 overwritten = ids(reader(dbtable=table).load())
 
+named = f"{table}_named"
+options = f"url '{url}', dbtable '{table}', user '{user}'" + (f", password '{password}'" if password else "")
+spark.sql(f"CREATE TABLE {named} USING jdbc OPTIONS ({options})")
+spark.sql(f"INSERT INTO {named} VALUES (100, 7), (101, 8)")
+spark.sql(f"INSERT INTO {named} (v, id) SELECT 9, 102")
+catalog = {
+    "rows": ids(spark.sql(f"SELECT id FROM {named} WHERE v < 9")),
+    "made_by": spark.sql(f"SHOW CREATE TABLE {named}").first()[0],
+    "columns": [column.name for column in spark.catalog.listColumns(named)],
+}
+frame.where("id = 9").write.mode("append").saveAsTable(named)
+catalog["saved"] = ids(spark.table(named))
+spark.sql(f"TRUNCATE TABLE {named}")
+catalog["emptied"] = spark.table(named).count()
+spark.sql(f"INSERT OVERWRITE {named} VALUES (5, 5)")
+spark.sql(f"DROP TABLE {named}")
+catalog["left"] = ids(reader(dbtable=table).load())
+try:
+    spark.sql(f"CREATE TABLE {named} (id BIGINT) USING jdbc OPTIONS ({options})")
+except Exception as error:
+    catalog["own_columns"] = str(error)
+
 for number in range(3):
     lines = [json.dumps({"id": 10 * number + place}) for place in range(4)]
     (here / "input").mkdir(exist_ok=True)
@@ -79,6 +101,7 @@ print(
             "query": query,
             "count": counted,
             "overwritten": overwritten,
+            "catalog": catalog,
             "failures": failures,
             "a": ids(reader(dbtable=f"{table}_a").load()),
             "b": [len(ids(reader(dbtable=f"{table}_b{number}").load())) for number in range(3)],

@@ -3,7 +3,7 @@
 use onefold_types::{Error, Result, Secret};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
-use url::Url;
+use url::{Url, form_urlencoded};
 
 /// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,31 @@ impl Address {
         Ok(address)
     }
 
+    /// Whether an address may be written down: nobody's password is in it, nor anything that is not
+    /// known to be none.
+    pub(crate) fn holds_no_secret(text: &str) -> bool {
+        const PLAIN: [&str; 7] = [
+            "sslmode",
+            "ssl",
+            "sslrootcert",
+            "serversslcert",
+            "currentschema",
+            "applicationname",
+            "rewritebatchedinserts",
+        ];
+        Address::parse(text).is_ok_and(|address| {
+            address.password.is_none()
+                && address.settings.keys().all(|name| PLAIN.contains(&name.as_str()))
+        })
+    }
+
+    /// The settings of TLS that are not known: what was meant to protect would be left out.
+    pub(crate) fn unknown_tls(&self, known: &[&str]) -> Option<&str> {
+        let names = self.settings.keys().map(String::as_str);
+        let mut tls = names.filter(|name| name.contains("ssl") || name.contains("tls"));
+        tls.find(|name| !known.contains(name))
+    }
+
     /// The address without who goes in, and without settings: they may hold secrets.
     pub(crate) fn shown(&self) -> String {
         let Address { host, port, database, scheme, .. } = self;
@@ -89,7 +114,7 @@ impl Address {
 }
 
 fn file(place: &str, bad: &impl Fn(&str) -> Error) -> Result<Address> {
-    let path = place.split_once('?').map_or(place, |(path, _)| path);
+    let (path, settings) = place.split_once('?').unwrap_or((place, ""));
     if path.is_empty() || path == ":memory:" {
         return Err(bad("a path is missing: a database in memory would end with each session"));
     }
@@ -100,7 +125,10 @@ fn file(place: &str, bad: &impl Fn(&str) -> Error) -> Result<Address> {
         database: path.strip_prefix("file:").unwrap_or(path).to_owned(),
         user: None,
         password: None,
-        settings: BTreeMap::new(),
+        // None are known.
+        settings: form_urlencoded::parse(settings.as_bytes())
+            .map(|(name, value)| (name.to_lowercase(), value.into_owned()))
+            .collect(),
         scheme: "sqlite".to_owned(),
     })
 }
@@ -124,6 +152,25 @@ mod tests {
         assert_eq!((address.kind, address.port), (Kind::MySql, 3306));
         let address = Address::parse("jdbc:sqlite:/data/x.db").unwrap();
         assert_eq!(address.shown(), "jdbc:sqlite:/data/x.db");
+    }
+
+    #[test]
+    fn an_address_is_written_down_only_if_no_password_can_be_in_it() {
+        for text in [
+            "jdbc:sqlite:/data/x.db",
+            "jdbc:postgresql://h/d?user=ann&sslmode=require",
+            "jdbc:mariadb://h:1/d",
+        ] {
+            assert!(Address::holds_no_secret(text), "{text}");
+        }
+        for text in [
+            "jdbc:postgresql://ann:x@h/d",
+            "jdbc:postgresql://h/d?user=ann&PASSWORD=x",
+            "jdbc:mysql://h/d?trustStorePassword=x",
+            "jdbc:oracle:x",
+        ] {
+            assert!(!Address::holds_no_secret(text), "{text}");
+        }
     }
 
     #[test]

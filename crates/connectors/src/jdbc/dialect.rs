@@ -4,6 +4,8 @@ mod mysql;
 mod postgres;
 mod sqlite;
 
+use super::cell::Cell;
+use super::names::TableName;
 use arrow::datatypes::DataType;
 use std::fmt::Debug;
 
@@ -45,6 +47,15 @@ impl Upsert<'_> {
     }
 }
 
+/// A query for names that begin with a text.
+#[derive(Debug)]
+pub struct Like {
+    /// The query. Its first value is the pattern of LIKE.
+    pub sql: String,
+    /// Its second value, where it has one.
+    pub more: Option<Cell>,
+}
+
 /// A database's ways.
 pub trait Dialect: Debug + Send + Sync {
     /// Its name for messages.
@@ -78,10 +89,13 @@ pub trait Dialect: Debug + Send + Sync {
         ""
     }
     /// A query for the names of tables that begin with a text, in the schema of another table or
-    /// the current one; the values are the pattern of LIKE and, if `schema`, the schema.
-    fn tables_like(&self, schema: bool) -> String;
+    /// the current one.
+    fn tables_like(&self, schema: Option<&str>) -> Like;
     /// Statements that bring a table up to date.
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String>;
+    /// Statements that put a table in the place of another one, which goes. Where tables take no part in
+    /// transactions, what was done before is committed.
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String>;
     /// Empties a table within a transaction.
     fn empty(&self, table: &str, truncate: bool) -> String;
     /// Whether a table can take part in transactions: a query for its engine by schema (or NULL) and

@@ -48,6 +48,17 @@ impl Failure {
         Failure::new(FailureKind::Lost, text)
     }
 
+    /// The same, where the disk of the database has no room: what a person does then.
+    #[must_use]
+    pub fn disk_full(mut self) -> Failure {
+        self.kind = FailureKind::Busy;
+        self.text.push_str(
+            "; nothing of the batch is written: free space on the disk of the database, then start \
+             the query again, which goes on where it stopped",
+        );
+        self
+    }
+
     /// The same about a value.
     #[must_use]
     pub fn at(mut self, row: Option<u64>, column: Option<String>) -> Failure {

@@ -8,7 +8,7 @@ use super::address::Address;
 use super::database::{Database, Session};
 use super::dialect::{Dialect, MYSQL};
 use super::failure::{Failure, FailureKind};
-use super::tls::Mode;
+use super::tls::{self, Mode};
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error as ClientError, Opts, OptsBuilder, SslOpts};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// How long to wait for a server that does not answer.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// The settings of TLS that are known.
+const KNOWN_TLS: [&str; 3] = ["sslmode", "sslrootcert", "serversslcert"];
 
 /// A server.
 pub(crate) struct Server {
@@ -37,6 +40,9 @@ impl Server {
     /// # Errors
     /// Invalid: the address has settings that are not known.
     pub(crate) fn new(address: &Address, ways: Ways) -> Result<Server> {
+        if let Some(name) = address.unknown_tls(&KNOWN_TLS) {
+            return Err(tls::unknown(name, &KNOWN_TLS));
+        }
         let setting = |name: &str| address.settings.get(name).map(|it| it.to_lowercase());
         // The words of MySQL's driver, and those of MariaDB's and PostgreSQL's.
         let word = setting("sslmode").map(|word| match word.as_str() {
@@ -123,14 +129,18 @@ fn failed(error: ClientError) -> Failure {
     };
     let kind = match said.code {
         1146 => FailureKind::NoTable,
-        // Too many sessions, a lock, a deadlock, an interrupted statement, a full disk.
-        1040 | 1203 | 1205 | 1213 | 1317 | 1021 | 1114 | 3024 => FailureKind::Busy,
+        // Too many sessions, a lock, a deadlock, an interrupted statement.
+        1040 | 1203 | 1205 | 1213 | 1317 | 3024 => FailureKind::Busy,
         // The server stops, or somebody ended the session.
         1053 | 1077 | 1079 | 1927 | 4031 => FailureKind::Lost,
         _ => FailureKind::Refused,
     };
     let (row, column) = placed(&said.message);
-    Failure::new(kind, format!("{} ({})", said.message, said.code)).at(row, column)
+    let failure = Failure::new(kind, format!("{} ({})", said.message, said.code));
+    match said.code {
+        1021 | 1114 => failure.disk_full(),
+        _ => failure.at(row, column),
+    }
 }
 
 /// The row and the column in `Data too long for column 'c' at row 3`.

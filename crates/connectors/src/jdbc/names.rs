@@ -52,6 +52,14 @@ impl TableName {
         self.parts.get(at).map(String::as_str)
     }
 
+    /// Whether both may be one table: names are compared without case, and where one has no schema it
+    /// may be the other's.
+    #[must_use]
+    pub fn may_be(&self, other: &TableName) -> bool {
+        let pairs = self.parts.iter().rev().zip(other.parts.iter().rev());
+        pairs.into_iter().all(|(one, two)| one.eq_ignore_ascii_case(two))
+    }
+
     /// Another table in the same schema.
     #[must_use]
     pub fn beside(&self, name: &str) -> TableName {

@@ -1,5 +1,6 @@
 //! The options of databases: Spark's names.
 
+use super::address::Address;
 use super::dialect::Isolation;
 use super::names::TableName;
 use onefold_connector::{
@@ -16,10 +17,21 @@ pub(crate) static COMMON: &[OptionSpec] = &[
         OptionKind::Secret,
         "the database: jdbc:postgresql://host:5432/db, jdbc:mysql://…, jdbc:mariadb://… or \
          jdbc:sqlite:PATH",
-    ),
+    )
+    .harmless(Address::holds_no_secret),
     OptionSpec::new("dbtable", OptionKind::Text, "the table, with its schema if it needs one"),
     OptionSpec::new("user", OptionKind::Text, "who goes in"),
     OptionSpec::new("password", OptionKind::Secret, "the password"),
+    OptionSpec::new(
+        "sslmode",
+        OptionKind::Text,
+        "as in the url: disable, prefer, require or verify-full",
+    ),
+    OptionSpec::new(
+        "sslrootcert",
+        OptionKind::Text,
+        "as in the url: a file of certificates that servers are checked with",
+    ),
     OptionSpec::new("driver", OptionKind::Text, "taken and not needed: no Java driver is loaded"),
     OptionSpec::new(
         "sessionInitStatement",
@@ -68,7 +80,8 @@ pub(crate) static WRITE: &[OptionSpec] = &[
     OptionSpec::new(
         "truncate",
         OptionKind::Bool,
-        "all rows go by TRUNCATE where that is part of a transaction (PostgreSQL)",
+        "a table that is overwritten stays, with its columns, and its rows go; by TRUNCATE where that is \
+         part of a transaction (PostgreSQL)",
     ),
     OptionSpec::new("cascadeTruncate", OptionKind::Bool, "taken and not used"),
     OptionSpec::new(
@@ -166,6 +179,8 @@ pub(crate) struct WriteOptions {
     /// There will be no other batch.
     pub(crate) one_batch: bool,
     pub(crate) if_there: IfThere,
+    /// A table that is there is replaced by a new one.
+    pub(crate) anew: bool,
 }
 
 impl WriteOptions {
@@ -206,13 +221,15 @@ impl WriteOptions {
         let count = |name: &str, default: u64| {
             usize::try_from(options.count(name).unwrap_or(default)).unwrap_or(usize::MAX)
         };
+        let table = TableName::parse(table)?;
+        let marks = TableName::parse(marks)?;
+        let dead_letters =
+            options.text("onefold.jdbc.deadLetterTable").map(TableName::parse).transpose()?;
+        apart(&table, &marks, dead_letters.as_ref())?;
         Ok(WriteOptions {
-            table: TableName::parse(table)?,
-            marks: TableName::parse(marks)?,
-            dead_letters: options
-                .text("onefold.jdbc.deadLetterTable")
-                .map(TableName::parse)
-                .transpose()?,
+            table,
+            marks,
+            dead_letters,
             mode: mode(options, request.output_mode)?,
             truncate: options.flag("truncate"),
             isolation,
@@ -224,12 +241,15 @@ impl WriteOptions {
             txn,
             one_batch: false,
             if_there: IfThere::Write,
+            anew: false,
         })
     }
 
     /// With what the session's settings say.
     pub(crate) fn with_settings(mut self, conf: &BTreeMap<String, String>) -> WriteOptions {
         self.one_batch = conf.get(ONE_BATCH).is_some_and(|it| it.eq_ignore_ascii_case("true"));
+        let overwrites = conf.get(SAVE_MODE).is_some_and(|mode| mode == "overwrite");
+        self.anew = self.one_batch && overwrites && !self.truncate;
         self.if_there = match conf.get(SAVE_MODE).map(String::as_str) {
             Some("errorifexists") if self.one_batch => IfThere::Refuse,
             Some("ignore") if self.one_batch => IfThere::Ignore,
@@ -267,6 +287,25 @@ fn mode(options: &Options, output: OutputMode) -> Result<Mode> {
              of all rows",
         )),
         OutputMode::Append | OutputMode::Update => Ok(Mode::Upsert { keys, order_by, delete_when }),
+    }
+}
+
+/// Three tables, each for something else.
+fn apart(table: &TableName, marks: &TableName, dead: Option<&TableName>) -> Result<()> {
+    let clash = if dead.is_some_and(|dead| dead.may_be(table)) {
+        Some(("onefold.jdbc.deadLetterTable", "the table of option dbtable"))
+    } else if dead.is_some_and(|dead| dead.may_be(marks)) {
+        Some(("onefold.jdbc.deadLetterTable", "the table of marks"))
+    } else if table.may_be(marks) {
+        Some(("dbtable", "the table of marks"))
+    } else {
+        None
+    };
+    match clash {
+        None => Ok(()),
+        Some((option, other)) => Err(Error::invalid(format!(
+            "option {option} names {other}; give it a table of its own"
+        ))),
     }
 }
 
@@ -334,6 +373,19 @@ mod tests {
         assert!(read(OutputMode::Complete, keys()).is_err());
         let alone = OptionMap::new().with("deleteWhen", "gone");
         assert!(read(OutputMode::Append, alone).is_err());
+    }
+
+    #[test]
+    fn rows_marks_and_refused_rows_have_a_table_each() {
+        let dead = |name: &str| OptionMap::new().with("onefold.jdbc.deadLetterTable", name);
+        assert!(read(OutputMode::Append, dead("s.t2")).is_ok());
+        // Without a schema it may be the same one.
+        for name in ["t", "T", "\"t\"", "public.t", "onefold_marks"] {
+            let error = read(OutputMode::Append, dead(name)).unwrap_err().to_string();
+            assert!(error.contains("deadLetterTable"), "{error}");
+        }
+        let marks = OptionMap::new().with("onefold.jdbc.marksTable", "t");
+        assert!(read(OutputMode::Append, marks).is_err());
     }
 
     #[test]

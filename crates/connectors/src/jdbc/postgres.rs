@@ -26,6 +26,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// the middle keeps the next one waiting no longer.
 const IDLE: &str = "60s";
 
+/// The settings of TLS that are known.
+const KNOWN_TLS: [&str; 3] = ["ssl", "sslmode", "sslrootcert"];
+
 /// A server.
 pub(crate) struct Server {
     config: Config,
@@ -44,6 +47,9 @@ impl Server {
     /// # Errors
     /// Invalid: the address has settings that are not known.
     pub(crate) fn new(address: &Address, ways: Ways) -> Result<Server> {
+        if let Some(name) = address.unknown_tls(&KNOWN_TLS) {
+            return Err(tls::unknown(name, &KNOWN_TLS));
+        }
         let setting = |name: &str| address.settings.get(name).map(String::as_str);
         let word = setting("sslmode").or(match setting("ssl") {
             Some("true" | "") => Some("verify-full"),
@@ -161,7 +167,11 @@ fn failed(error: tokio_postgres::Error) -> Failure {
         }
     }
     let (row, column) = said.where_().map_or((None, None), copied_at);
-    Failure::new(kind, text).at(row, column.or(said.column().map(str::to_owned)))
+    let failure = Failure::new(kind, text);
+    match *code == SqlState::DISK_FULL {
+        true => failure.disk_full(),
+        false => failure.at(row, column.or(said.column().map(str::to_owned))),
+    }
 }
 
 /// The row and the column in `COPY t, line 3, column c: "…"`.

@@ -6,7 +6,7 @@ use super::failure::{Failure, FailureKind};
 use super::marks::Entry;
 use super::refused;
 use super::sink::{Detail, JdbcSink};
-use super::statements::Stage;
+use super::statements::{Part, Stage};
 use chrono::{DateTime, SecondsFormat};
 use onefold_connector::{Attempt, Fence, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
@@ -179,9 +179,9 @@ impl JdbcSink {
             }
         }
         let own: Vec<Stage> = stages.iter().map(|(stage, _)| stage.clone()).collect();
-        for step in fitted.plan.moves(&own) {
+        for (nth, step) in fitted.plan.moves(&own).into_iter().enumerate() {
             let Some((at, expected)) = step.moves else {
-                session.execute(&step.sql, &[]).await.map_err(|it| failed(hinted(it)))?;
+                self.bring_together(session, attempt, (nth, &step.sql), &own, partitions).await?;
                 continue;
             };
             let Some(stage) = own.get(at) else { continue };
@@ -195,14 +195,56 @@ impl JdbcSink {
                     session.execute(back, &[]).await.map_err(failed)?;
                     let partition = partitions.get(at).copied().unwrap_or_default();
                     let plan = &fitted.plan;
-                    refused::isolate(self, session, plan, stage, attempt, partition)
+                    let moves = |from, to| plan.insert(&stage.table, Some((from, to)));
+                    refused::isolate(self, session, plan, (stage, partition), attempt, moves)
                         .await
                         .map_err(failed)?;
                 }
                 Err(failure) => return Err(failed(failure)),
             }
         }
-        refused::publish(self, session, stages).await.map_err(failed)
+        refused::publish(self, session, stages).await.map_err(failed)?;
+        let Some(old) = &fitted.replaces else { return Ok(()) };
+        for sql in fitted.plan.dialect.take_place(&fitted.plan.table, old) {
+            session.execute(&sql, &[]).await.map_err(|it| failed(hinted(it)))?;
+        }
+        Ok(())
+    }
+
+    /// The n-th statement that concerns rows of several stages; if the database refuses one, the rows
+    /// that it takes, and the others go to their table, or the first of them is the failure.
+    async fn bring_together(
+        &self,
+        session: &mut dyn Session,
+        attempt: &Attempt,
+        (nth, sql): (usize, &str),
+        own: &[Stage],
+        partitions: &[u32],
+    ) -> Result<()> {
+        let failed = |failure: Failure| self.not_published(attempt, failure);
+        session.execute("SAVEPOINT onefold_stage", &[]).await.map_err(failed)?;
+        let Err(failure) = session.execute(sql, &[]).await else { return Ok(()) };
+        let hinted = hinted(failure.clone());
+        let fitted = self.fitted()?;
+        let plan = &fitted.plan;
+        // Only a row can be put aside: not a table that does not fit, nor one that is to be emptied.
+        if failure.kind != FailureKind::Refused || hinted.text != failure.text || plan.tells_rows()
+        {
+            return Err(failed(hinted));
+        }
+        session.execute("ROLLBACK TO SAVEPOINT onefold_stage", &[]).await.map_err(failed)?;
+        for (at, stage) in own.iter().enumerate().filter(|(_, stage)| stage.rows > 0) {
+            let moves = |from, to| {
+                let part = Part { stage: at, from, to };
+                let steps = plan.moves_of(own, Some(part));
+                steps.into_iter().nth(nth).map(|step| step.sql).unwrap_or_default()
+            };
+            let partition = partitions.get(at).copied().unwrap_or_default();
+            refused::isolate(self, session, plan, (stage, partition), attempt, moves)
+                .await
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Whether all rows of a staging table are there: one that is not logged is empty after a crash of
@@ -303,6 +345,7 @@ impl JdbcSink {
     /// The staging tables of a published batch are gone with it, or are garbage.
     fn forget_stages(&self, attempt: &Attempt, stages: &[(Stage, Detail)]) {
         let mut state = self.state();
+        state.replacement = None;
         if self.pool.database.dialect().tables_in_transactions()
             && let Some(staged) = state.staged.get_mut(attempt)
         {
@@ -316,7 +359,9 @@ impl JdbcSink {
 }
 
 fn hinted(failure: Failure) -> Failure {
-    let hint = if failure.text.contains("ON CONFLICT specification")
+    let hint = if failure.text.contains("(2BP01)") {
+        "; with option truncate=true the table stays and only its rows go"
+    } else if failure.text.contains("ON CONFLICT specification")
         || failure.text.contains("ON CONFLICT clause does not match")
     {
         "; give the table a primary key or a unique index on the columns of upsertKeys"

@@ -196,8 +196,8 @@ pub(crate) async fn publish(
 }
 
 /// Moves the rows of a stage that the database takes, in ever smaller parts, within a transaction
-/// whose last savepoint is `onefold_rows`. Without a table for refused rows the first one that is
-/// refused is the failure.
+/// whose last savepoint is `onefold_rows`. `moves` is the statement for the places from one up to
+/// another. Without a table for refused rows the first one that is refused is the failure.
 ///
 /// # Errors
 /// The failure of the first refused row, with its place; or of the connection.
@@ -205,9 +205,9 @@ pub(crate) async fn isolate(
     sink: &JdbcSink,
     session: &mut dyn Session,
     plan: &WritePlan,
-    stage: &Stage,
+    (stage, partition): (&Stage, u32),
     attempt: &Attempt,
-    partition: u32,
+    moves: impl Fn(u64, u64) -> String,
 ) -> Result<(), Failure> {
     // Places of staged rows may have gaps, where rows were put aside before.
     let dialect = sink.pool.database.dialect();
@@ -218,7 +218,7 @@ pub(crate) async fn isolate(
     let mut parts = vec![(0, end)];
     while let Some((from, to)) = parts.pop() {
         session.execute("SAVEPOINT onefold_rows", &[]).await?;
-        let outcome = session.execute(&plan.insert(&stage.table, Some((from, to))), &[]).await;
+        let outcome = session.execute(&moves(from, to), &[]).await;
         let Err(failure) = outcome else {
             session.execute("RELEASE SAVEPOINT onefold_rows", &[]).await?;
             continue;

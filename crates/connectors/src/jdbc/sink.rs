@@ -1,6 +1,7 @@
 //! The sink as the engine drives it: rows go to staging tables, one transaction moves them and
 //! writes the mark.
 
+use super::cell::Cell;
 use super::failure::Failure;
 use super::marks::Marks;
 use super::names::TableName;
@@ -54,6 +55,8 @@ pub(super) struct State {
     pub(super) staged: HashMap<Attempt, Vec<TableName>>,
     /// Staging tables that nobody needs.
     pub(super) garbage: Vec<TableName>,
+    /// A new table that did not take the place of another one yet.
+    pub(super) replacement: Option<TableName>,
 }
 
 impl JdbcSink {
@@ -112,18 +115,11 @@ impl JdbcSink {
     pub(super) async fn drop_leftovers(&self) -> Result<(), Failure> {
         let dialect = self.pool.database.dialect();
         let table = self.table();
-        let schema = self.options.table.schema();
-        let pattern = format!("{}%", staging::prefix(self.query, &table));
-        let values = [Some(pattern.as_str()), schema];
-        let values: Vec<_> = values.into_iter().flatten().map(super::cell::Cell::text).collect();
-        let only = dialect.tables_like(schema.is_some());
-        let taken = if only.contains('$') || only.matches('?').count() > 1 {
-            values.as_slice()
-        } else {
-            values.get(..1).unwrap_or_default()
-        };
+        let like = dialect.tables_like(self.options.table.schema());
+        let pattern = Cell::text(format!("{}%", staging::prefix(self.query, &table)));
+        let values: Vec<Cell> = [pattern].into_iter().chain(like.more).collect();
         let mut lent = self.pool.take().await?;
-        let rows = lent.session().query(&only, taken).await?;
+        let rows = lent.session().query(&like.sql, &values).await?;
         lent.give_back();
         let old: Vec<TableName> = rows
             .iter()
@@ -227,8 +223,11 @@ impl Sink for JdbcSink {
     }
 
     async fn discard(&self, attempt: &Attempt) -> Result<()> {
-        let staged = self.state().staged.remove(attempt).unwrap_or_default();
-        self.drop_tables(staged).await;
+        let (staged, replacement) = {
+            let mut state = self.state();
+            (state.staged.remove(attempt).unwrap_or_default(), state.replacement.take())
+        };
+        self.drop_tables(staged.into_iter().chain(replacement).collect()).await;
         Ok(())
     }
 

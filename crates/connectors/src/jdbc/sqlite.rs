@@ -67,9 +67,8 @@ fn cut_off() -> Failure {
 fn failed(error: rusqlite::Error) -> Failure {
     let text = error.to_string();
     let kind = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
-            FailureKind::Busy
-        }
+        Some(ErrorCode::DiskFull) => return Failure::lost(text).disk_full(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => FailureKind::Busy,
         Some(ErrorCode::SystemIoFailure) => FailureKind::Lost,
         _ if text.contains("no such table") => FailureKind::NoTable,
         _ => FailureKind::Refused,

@@ -8,9 +8,13 @@ use super::staging;
 use super::target::Fitted;
 use crate::file_sink::content::RowHasher;
 use crate::file_sink::plan_failed;
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{
+    DataType, Decimal128Type, DurationMicrosecondType, Field, Int32Type, Int64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Schema,
+    TimeUnit,
+};
 use futures::StreamExt;
 use onefold_connector::{Attempt, RowStream, StagedOutput};
 use onefold_storage::crash::{CrashPoint, crash_point};
@@ -28,6 +32,44 @@ pub(crate) struct Stager<'a> {
     /// Rows so far, with those that were refused.
     seen: u64,
     refused: super::refused::Refused,
+}
+
+/// Rows for the content hash, which knows no spans of time: those are numbers there.
+fn with_plain_spans(batch: &RecordBatch) -> Result<RecordBatch> {
+    let spans = |data_type: &DataType| {
+        matches!(data_type, DataType::Interval(_) | DataType::Duration(TimeUnit::Microsecond))
+    };
+    if !batch.schema_ref().fields().iter().any(|field| spans(field.data_type())) {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        match column.data_type() {
+            DataType::Interval(IntervalUnit::YearMonth) => {
+                let months = column.as_primitive::<IntervalYearMonthType>();
+                Arc::new(months.reinterpret_cast::<Int32Type>())
+            }
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                let spans = column.as_primitive::<IntervalMonthDayNanoType>();
+                let packed = |span: IntervalMonthDayNano| {
+                    let days = (i128::from(span.months) << 32) + i128::from(span.days);
+                    (days << 64) + i128::from(span.nanoseconds)
+                };
+                Arc::new(spans.unary::<_, Decimal128Type>(packed))
+            }
+            DataType::Duration(TimeUnit::Microsecond) => {
+                let micros = column.as_primitive::<DurationMicrosecondType>();
+                Arc::new(micros.reinterpret_cast::<Int64Type>())
+            }
+            _ => Arc::clone(column),
+        }
+    });
+    let columns: Vec<ArrayRef> = columns.collect();
+    let fields = batch.schema_ref().fields().iter().zip(&columns);
+    let fields = fields
+        .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true))
+        .collect::<Vec<_>>();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| Error::internal("rows have no content hash").because(error))
 }
 
 impl<'a> Stager<'a> {
@@ -55,7 +97,7 @@ impl<'a> Stager<'a> {
         let most = self.sink.options.batch_size;
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(plan_failed)?;
-            totals = totals.plus(hasher.totals(&batch)?);
+            totals = totals.plus(hasher.totals(&with_plain_spans(&batch)?)?);
             let mut from = 0;
             while from < batch.num_rows() {
                 let taken = (batch.num_rows() - from).min(most.saturating_sub(count).max(1));

@@ -18,6 +18,11 @@ pub(crate) fn name(attempt: &Attempt, table: &str, partition: u32, nonce: u16) -
     format!("{}{:x}_{:x}_{partition:x}_{nonce:04x}", prefix(*query, table), batch.0, generation.0)
 }
 
+/// A new table that will take the place of another one.
+pub(crate) fn new_table(query: QueryId, table: &str) -> String {
+    format!("{}new", prefix(query, table))
+}
+
 /// The batch and the generation of a staging table of a query.
 pub(crate) fn parse(name: &str, query: QueryId, table: &str) -> Option<(u64, u64)> {
     let rest = name.strip_prefix(prefix(query, table).as_str())?;

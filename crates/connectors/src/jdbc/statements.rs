@@ -43,6 +43,15 @@ pub(crate) struct Stage {
     pub(crate) rows: u64,
 }
 
+/// Rows of one stage by their places, half open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// The stage's place among those given.
+    pub(crate) stage: usize,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
 impl WritePlan {
     fn name(&self, column: &str) -> String {
         quoted(self.dialect, column)
@@ -129,6 +138,12 @@ impl WritePlan {
 
     /// Moves staged rows to where they are seen.
     pub(crate) fn moves(&self, stages: &[Stage]) -> Vec<Step> {
+        self.moves_of(stages, None)
+    }
+
+    /// As [`WritePlan::moves`]; of rows that are brought together by keys, only those that count and
+    /// stand in a part. The n-th statement is the n-th of all.
+    pub(crate) fn moves_of(&self, stages: &[Stage], only: Option<Part>) -> Vec<Step> {
         let stages: Vec<(usize, &Stage)> =
             stages.iter().enumerate().filter(|(_, stage)| stage.rows > 0).collect();
         let inserts = || {
@@ -146,7 +161,7 @@ impl WritePlan {
             }
             Change::Upsert { .. } if stages.is_empty() => Vec::new(),
             Change::Upsert { keys, order_by, .. } => {
-                self.upserts(&stages, keys, order_by.as_deref())
+                self.upserts(&stages, keys, order_by.as_deref(), only)
             }
         }
     }
@@ -156,6 +171,7 @@ impl WritePlan {
         stages: &[(usize, &Stage)],
         keys: &[String],
         order_by: Option<&str>,
+        only: Option<Part>,
     ) -> Vec<Step> {
         let dialect = self.dialect;
         let marks = if self.deletes() { format!("{DELETE}, {SEQ}") } else { SEQ.to_owned() };
@@ -177,7 +193,10 @@ impl WritePlan {
             keys.join(", "),
             parts.join(" UNION ALL ")
         );
-        let latest = |and: &str| format!("(SELECT * FROM {nth} WHERE onefold_nth = 1{and})");
+        let only = only.map_or_else(String::new, |Part { stage, from, to }| {
+            format!(" AND onefold_part = {stage} AND {SEQ} >= {from} AND {SEQ} < {to}")
+        });
+        let latest = |and: &str| format!("(SELECT * FROM {nth} WHERE onefold_nth = 1{only}{and})");
         let table = self.table.quoted(dialect);
         let mut steps = Vec::new();
         let mut kept = latest("");

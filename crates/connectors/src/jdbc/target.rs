@@ -97,6 +97,8 @@ pub(crate) struct Fitted {
     pub(crate) order: Vec<usize>,
     /// Those of them that are keys.
     pub(crate) keys: Vec<usize>,
+    /// The table whose place the written one then takes.
+    pub(crate) replaces: Option<TableName>,
 }
 
 /// Finds the table's columns for those of the rows.
@@ -174,7 +176,7 @@ pub(crate) fn fit(
     order.extend(delete_at);
     let table = options.table.clone();
     let plan = WritePlan { dialect, table, columns, change, truncate: options.truncate };
-    Ok(Fitted { plan, order, keys })
+    Ok(Fitted { plan, order, keys, replaces: None })
 }
 
 fn delete_column(name: &str, rows: &SchemaRef) -> Result<usize> {

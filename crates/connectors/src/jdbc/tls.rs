@@ -41,6 +41,14 @@ impl Mode {
     }
 }
 
+/// What was meant to protect a connection, and is not known.
+pub(crate) fn unknown(name: &str, known: &[&str]) -> Error {
+    Error::invalid(format!(
+        "the url has the setting `{name}`, which is not known here; of TLS there are {}",
+        known.join(", ")
+    ))
+}
+
 /// The settings of a connection. `root` is a file of certificates that are trusted instead of the
 /// system's.
 ///

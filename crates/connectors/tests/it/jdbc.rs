@@ -7,3 +7,4 @@ mod rig;
 mod rows;
 mod stream;
 mod tables;
+mod types;

@@ -107,7 +107,9 @@ pub(super) fn shown_options(spec: &SinkSpec, options: &Options) -> Vec<(String, 
     spec.options
         .iter()
         .flat_map(|rows| rows.iter())
-        .filter(|row| row.kind != OptionKind::Secret && options.given(row.name))
-        .filter_map(|row| Some((row.name.to_owned(), options.text(row.name)?.to_owned())))
+        .filter(|row| options.given(row.name))
+        .filter_map(|row| Some((row, options.text(row.name)?)))
+        .filter(|(row, value)| row.may_be_kept(value))
+        .map(|(row, value)| (row.name.to_owned(), value.to_owned()))
         .collect()
 }

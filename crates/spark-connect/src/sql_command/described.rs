@@ -59,7 +59,18 @@ pub(super) fn rows(
     rows
 }
 
-/// The statement that makes such a table.
+/// What stands for a value that may be a secret, as in Spark.
+const REDACTED: &str = "*********(redacted)";
+
+/// Whether an option's name says that its value is not to be shown.
+fn secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["url", "secret", "password", "token", "accesskey", "access.key"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// The statement that makes such a table; values that may be secrets are not told.
 pub(super) fn statement(name: &str, table: &TableDefinition) -> String {
     let columns = match onefold_plan::schema::parse_schema(&table.schema) {
         Ok(schema) => {
@@ -74,8 +85,10 @@ pub(super) fn statement(name: &str, table: &TableDefinition) -> String {
     let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
     if !table.options.is_empty() {
         let options = table.options.iter();
-        let options =
-            options.map(|(key, value)| format!("  '{}' = '{}'", quoted(key), quoted(value)));
+        let options = options.map(|(key, value)| {
+            let value = if secret(key) { REDACTED } else { value };
+            format!("  '{}' = '{}'", quoted(key), quoted(value))
+        });
         text += &format!("OPTIONS (\n{})\n", options.collect::<Vec<_>>().join(",\n"));
     }
     for (clause, names) in
@@ -101,13 +114,15 @@ mod tests {
         let table = TableDefinition {
             format: "csv".to_owned(),
             schema: "a INT NOT NULL, `b c` STRING COMMENT 'it\\'s'".to_owned(),
-            options: [("sep".to_owned(), "'".to_owned())].into(),
+            options: [("sep", "'"), ("userPassword", "hunter2")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             partition_by: vec!["a".to_owned()],
             cluster_by: Vec::new(),
             location: Some("/x".to_owned()),
         };
         let wanted = "CREATE TABLE t (\n  a INT NOT NULL,\n  `b c` STRING COMMENT 'it\\'s')\nUSING \
-                      csv\nOPTIONS (\n  'sep' = '\\'')\nPARTITIONED BY (a)\nLOCATION '/x'\n";
+                      csv\nOPTIONS (\n  'sep' = '\\'',\n  'userPassword' = '*********(redacted)')\nPARTITIONED BY (a)\nLOCATION '/x'\n";
         assert_eq!(statement("t", &table), wanted);
     }
 }

@@ -60,14 +60,21 @@ pub(super) fn list(text: &str) -> Vec<String> {
 
 /// `key value` or `key = value` between commas, each in quotes or not.
 pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
-    text.split(',')
-        .filter_map(|pair| {
-            let pair = pair.trim();
-            let (key, value) = pair.split_once('=').or_else(|| pair.split_once(' '))?;
-            let bare = |text: &str| text.trim().trim_matches(['\'', '"', '`']).to_owned();
-            Some((bare(key), bare(value)))
-        })
-        .collect()
+    let bare = |text: &str| match quoted(text.trim()) {
+        Some((text, _)) => text,
+        None => text.trim().trim_matches('`').to_owned(),
+    };
+    let pair = |pair: &str| {
+        if let Some((key, rest)) = quoted(pair) {
+            return Some((key, bare(rest.strip_prefix('=').unwrap_or(rest))));
+        }
+        // A value in quotes may hold both.
+        let end = pair.find(|c: char| c == '=' || c.is_whitespace())?;
+        let (key, rest) = pair.split_at(end);
+        let rest = rest.trim_start();
+        Some((bare(key), bare(rest.strip_prefix('=').unwrap_or(rest))))
+    };
+    parts(text).into_iter().filter_map(pair).collect()
 }
 
 impl TableStatement {
@@ -221,6 +228,19 @@ mod tests {
         assert!(TableStatement::of("CREATE TABLE t (a INT) STORED AS x").is_err());
         assert!(TableStatement::of("CREATE TABLE t (a INT").is_err());
         assert_eq!(TableStatement::of("SELECT 1").unwrap(), None);
+    }
+
+    #[test]
+    fn an_option_may_hold_what_stands_between_options() {
+        let text = "url 'jdbc:postgresql://h/d?a=1,2&user=x', 'dbtable' = \"s.t\", n=1, `k` v";
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let wanted = [
+            pair("url", "jdbc:postgresql://h/d?a=1,2&user=x"),
+            pair("dbtable", "s.t"),
+            pair("n", "1"),
+            pair("k", "v"),
+        ];
+        assert_eq!(super::pairs(text), wanted);
     }
 
     #[test]

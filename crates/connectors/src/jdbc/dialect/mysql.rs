@@ -1,6 +1,8 @@
 //! The ways of MySQL and MariaDB.
 
-use super::{Dialect, Isolation, Upsert};
+use super::{Dialect, Isolation, Like, Upsert};
+use crate::jdbc::cell::Cell;
+use crate::jdbc::names::TableName;
 use arrow::datatypes::DataType;
 
 /// MySQL and MariaDB.
@@ -87,12 +89,13 @@ impl Dialect for MySql {
         "ENGINE=InnoDB"
     }
 
-    fn tables_like(&self, schema: bool) -> String {
-        let schema = if schema { "?" } else { "DATABASE()" };
-        format!(
+    fn tables_like(&self, schema: Option<&str>) -> Like {
+        let place = schema.map_or("DATABASE()", |_| "?");
+        let sql = format!(
             "SELECT table_name FROM information_schema.tables WHERE table_name LIKE ? \
-             AND table_schema = {schema}"
-        )
+             AND table_schema = {place}"
+        );
+        Like { sql, more: schema.map(Cell::text) }
     }
 
     /// Two statements instead of `ON DUPLICATE KEY UPDATE`: that one would also change a row that
@@ -115,6 +118,13 @@ impl Dialect for MySql {
             taken.join(", ")
         );
         update.into_iter().chain([insert]).collect()
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        let gone = old.beside(&format!("{}_old", new.last()));
+        let [new, old, gone] = [new, old, &gone].map(|table| table.quoted(self));
+        // The swap is one act.
+        vec![format!("RENAME TABLE {old} TO {gone}, {new} TO {old}"), format!("DROP TABLE {gone}")]
     }
 
     /// Never by TRUNCATE: that commits what was done before it.

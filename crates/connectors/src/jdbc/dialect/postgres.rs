@@ -1,6 +1,8 @@
 //! PostgreSQL's ways.
 
-use super::{Dialect, Isolation, Upsert};
+use super::{Dialect, Isolation, Like, Upsert};
+use crate::jdbc::cell::Cell;
+use crate::jdbc::names::{TableName, quoted};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
 /// PostgreSQL.
@@ -68,12 +70,13 @@ impl Dialect for PostgreSql {
         "UNLOGGED "
     }
 
-    fn tables_like(&self, schema: bool) -> String {
-        let schema = if schema { "$2" } else { "current_schema()" };
-        format!(
+    fn tables_like(&self, schema: Option<&str>) -> Like {
+        let place = schema.map_or("current_schema()", |_| "$2");
+        let sql = format!(
             "SELECT tablename::text FROM pg_catalog.pg_tables WHERE tablename LIKE $1 \
-             AND schemaname = {schema}"
-        )
+             AND schemaname = {place}"
+        );
+        Like { sql, more: schema.map(Cell::text) }
     }
 
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String> {
@@ -90,6 +93,14 @@ impl Dialect for PostgreSql {
             "INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows} AS r \
              WHERE true ON CONFLICT ({keys}) DO {then}"
         )]
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        let old_name = quoted(self, old.last());
+        vec![
+            format!("DROP TABLE {}", old.quoted(self)),
+            format!("ALTER TABLE {} RENAME TO {old_name}", new.quoted(self)),
+        ]
     }
 
     fn empty(&self, table: &str, truncate: bool) -> String {

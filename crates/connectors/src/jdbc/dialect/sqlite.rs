@@ -1,6 +1,7 @@
 //! SQLite's ways.
 
-use super::{Dialect, Isolation, POSTGRESQL, Upsert};
+use super::{Dialect, Isolation, Like, POSTGRESQL, Upsert};
+use crate::jdbc::names::TableName;
 use arrow::datatypes::DataType;
 
 /// SQLite.
@@ -62,12 +63,17 @@ impl Dialect for Sqlite {
         ""
     }
 
-    fn tables_like(&self, _: bool) -> String {
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?".to_owned()
+    fn tables_like(&self, _: Option<&str>) -> Like {
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?";
+        Like { sql: sql.to_owned(), more: None }
     }
 
     fn upsert(&self, upsert: &Upsert<'_>) -> Vec<String> {
         POSTGRESQL.upsert(upsert)
+    }
+
+    fn take_place(&self, new: &TableName, old: &TableName) -> Vec<String> {
+        POSTGRESQL.take_place(new, old)
     }
 
     fn empty(&self, table: &str, _: bool) -> String {

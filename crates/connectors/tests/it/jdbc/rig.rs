@@ -193,13 +193,17 @@ impl Rig {
 
     /// Writes once, as `DataFrame.write`.
     pub(crate) async fn write(&self, mode: &str, rows: RecordBatch) -> Result<()> {
+        self.other().write_as(mode, rows).await
+    }
+
+    /// As [`Rig::write`], with staging tables of this query's name.
+    pub(crate) async fn write_as(&self, mode: &str, rows: RecordBatch) -> Result<()> {
         let mut rig = Rig { schema: rows.schema(), ..self.clone() };
         if mode == "overwrite" {
             rig.output_mode = OutputMode::Complete;
         }
         rig.conf.insert(ONE_BATCH.to_owned(), "true".to_owned());
         rig.conf.insert(SAVE_MODE.to_owned(), mode.to_owned());
-        rig.query = QueryId(Uuid::new_v4());
         let sink = rig.open(1, None, None).await?;
         rig.run(&*sink, 1, 0, vec![rows]).await.map(|_| ())
     }
@@ -228,7 +232,7 @@ impl Rig {
         let mut session = self.database().connect().await.unwrap();
         let own = xxhash_rust::xxh3::xxh3_64(format!("{} {}", self.query, self.table).as_bytes());
         let pattern = [Cell::text(format!("onefold_s_{own:016x}_%"))];
-        session.query(&dialect.tables_like(false), &pattern).await.unwrap().len()
+        session.query(&dialect.tables_like(None).sql, &pattern).await.unwrap().len()
     }
 }
 

@@ -146,6 +146,58 @@ async fn refused_rows_go_to_their_table_with_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_by_key_that_break_a_constraint_go_to_their_table_and_the_others_are_brought_in() {
+    on_each_database!(rig, {
+        let dead = super::rig::unique("dead");
+        let mut rig = rig.with("upsertKeys", "id").with("deleteWhen", "gone");
+        rig.output_mode = OutputMode::Update;
+        let child = super::rig::unique("child");
+        rig.execute(&format!(
+            "CREATE TABLE {} (id BIGINT PRIMARY KEY, n BIGINT CHECK (n < 100), v VARCHAR(20) UNIQUE)",
+            rig.table
+        ))
+        .await;
+        let row = |id, n, v, gone| (Some(id), n, v, gone);
+        let batch = keyed(&[
+            row(1, 1, "a", None),
+            row(2, 500, "older and refused too, but it does not count", None),
+            row(2, 700, "b", None),
+            row(3, 3, "c", None),
+        ]);
+        rig.schema = batch.schema();
+        let without = rig.open(1, None, None).await.unwrap();
+        let error = rig.run(&*without, 1, 0, vec![batch.clone()]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{}", error.chain());
+        let rig = rig.with("onefold.jdbc.deadLetterTable", &dead);
+        let sink = rig.open(2, None, Some(0)).await.unwrap();
+        // The last one would have the value of another row.
+        let second = keyed(&[row(4, 4, "d", None), row(5, 5, "a", None)]);
+        let short = keyed(&[row(1, 1, "a", None), row(2, 700, "b", None), row(3, 3, "c", None)]);
+        rig.run(&*sink, 2, 0, vec![short, second]).await.unwrap();
+        let ids = |rows: Vec<(i64, i64, String)>| rows.iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(ids(seen(&rig).await), [1, 3, 4]);
+        let sql = format!("SELECT partition_id, row_nr, row_json FROM {dead} ORDER BY 1, 2");
+        let refused = rig.query(&sql).await;
+        let place = |row: &Vec<Cell>| (row[0].as_int().unwrap(), row[1].as_int().unwrap());
+        assert_eq!(refused.iter().map(place).collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+        assert!(refused[0][2].as_text().unwrap().contains("700"));
+        // A row that another table needs does not go, and is put aside as well.
+        if rig.kind != Kind::Sqlite {
+            rig.execute(&format!(
+                "CREATE TABLE {child} (id BIGINT, FOREIGN KEY (id) REFERENCES {} (id))",
+                rig.table
+            ))
+            .await;
+            rig.execute(&format!("INSERT INTO {child} VALUES (3)")).await;
+            let third = keyed(&[row(3, 3, "", Some(true)), row(4, 4, "", Some(true))]);
+            rig.run(&*sink, 2, 1, vec![third]).await.unwrap();
+            assert_eq!(ids(seen(&rig).await), [1, 3]);
+            assert_eq!(rig.query(&sql).await.len(), 3);
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_are_found_by_name_and_a_missing_one_is_named() {
     on_each_database!(rig, {
         rig.execute(&format!("CREATE TABLE {} (extra INT, k VARCHAR(20), id BIGINT)", rig.table))

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{Expr, SessionContext, col, lit};
 use onefold_connector::{Options, ReadLimit, ScanRequest, SourceContext, SourceRequest};
-use onefold_connectors::jdbc::source;
+use onefold_connectors::jdbc::{Cell, source};
 use onefold_storage::LocalStore;
 use onefold_types::{OffsetRange, OptionMap, QueryId, Result};
 use std::collections::BTreeMap;
@@ -87,6 +87,36 @@ async fn a_write_does_what_its_mode_says() {
         assert_eq!(rig.ids().await, [1, 2]);
         rig.write("overwrite", rows(&[4])).await.unwrap();
         assert_eq!(rig.ids().await, [4]);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn overwriting_makes_a_table_anew_and_truncate_keeps_it() {
+    on_each_database!(rig, {
+        let number = |name: &str| {
+            let id: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+            RecordBatch::try_from_iter([("id", Arc::clone(&id)), (name, id)]).unwrap()
+        };
+        rig.execute(&format!("CREATE TABLE {} (id BIGINT, k TEXT, more BIGINT)", rig.table)).await;
+        rig.write("append", rows(&[1, 2])).await.unwrap();
+        // Columns that the old table does not have.
+        rig.write("overwrite", number("other")).await.unwrap();
+        let sql = format!("SELECT * FROM {}", rig.table);
+        assert_eq!(rig.query(&sql).await, [vec![Cell::Int(7), Cell::Int(7)]]);
+        let keeping = rig.clone().with("truncate", "true");
+        let error = keeping.write("overwrite", number("third")).await.unwrap_err();
+        assert!(error.to_string().contains("no column `third`"), "{error}");
+        keeping.write("overwrite", number("OTHER")).await.unwrap();
+        assert_eq!(rig.query(&sql).await.len(), 1);
+        // What fails leaves the old one, and nothing beside it.
+        let strict = rig.clone().with("createTableColumnTypes", "k VARCHAR(3)");
+        if rig.kind != Kind::Sqlite {
+            strict.write_as("overwrite", rows(&[1_000])).await.unwrap_err();
+            assert_eq!(rig.query(&sql).await, [vec![Cell::Int(7), Cell::Int(7)]]);
+        }
+        rig.write_as("overwrite", rows(&[1])).await.unwrap();
+        assert_eq!(rig.ids().await, [1]);
+        assert_eq!(rig.staging_tables().await, 0);
     });
 }
 
