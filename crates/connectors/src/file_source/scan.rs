@@ -76,20 +76,15 @@ pub(crate) struct FileScan {
 impl FileScan {
     /// Spreads files over at most `partitions` groups of about the same size, in order.
     pub(crate) fn new(shared: Shared, files: Vec<ScanFile>, partitions: usize) -> FileScan {
-        let size = |file: &ScanFile| file.0.size.unwrap_or(0).saturating_add(4_096);
-        let total: u64 = files.iter().map(size).sum();
-        let share = total / u64::try_from(partitions.max(1)).unwrap_or(1) + 1;
+        let sizes: Vec<u64> = files.iter().map(|file| weight(&file.0)).collect();
         let mut groups: Vec<Vec<ScanFile>> = Vec::new();
-        let mut before = 0_u64;
-        for file in files {
-            let at = usize::try_from(before / share).unwrap_or(0);
-            before = before.saturating_add(size(&file));
-            if groups.is_empty() || groups.len() <= at {
-                groups.push(Vec::new());
+        let mut last = None;
+        for (file, at) in files.into_iter().zip(places(&sizes, partitions)) {
+            match groups.last_mut() {
+                Some(group) if last == Some(at) => group.push(file),
+                _ => groups.push(vec![file]),
             }
-            if let Some(group) = groups.last_mut() {
-                group.push(file);
-            }
+            last = Some(at);
         }
         if groups.is_empty() {
             groups.push(Vec::new());
@@ -106,6 +101,28 @@ impl FileScan {
             properties: Arc::new(properties),
         }
     }
+}
+
+/// What reading a file costs, in bytes: its size, and something for opening it.
+fn weight(file: &ChosenFile) -> u64 {
+    file.size.unwrap_or(0).saturating_add(4_096)
+}
+
+/// The part, of `partitions`, in which the middle of each file falls when all of them lie one behind the other. By their middles two equal
+/// files come into two parts; by their beginnings both would be in the first.
+fn places(sizes: &[u64], partitions: usize) -> Vec<usize> {
+    let parts = partitions.max(1);
+    let total: u128 = sizes.iter().map(|size| u128::from(*size)).sum();
+    let mut before = 0_u128;
+    let place = |size: &u64| {
+        let size = u128::from(*size);
+        // Twice the middle, of twice the whole, so that no half is lost.
+        let middle = before.saturating_mul(2).saturating_add(size);
+        before = before.saturating_add(size);
+        let at = middle.saturating_mul(parts as u128) / total.saturating_mul(2).max(1);
+        usize::try_from(at).unwrap_or(usize::MAX).min(parts - 1)
+    };
+    sizes.iter().map(place).collect()
 }
 
 impl DisplayAs for FileScan {
@@ -227,5 +244,31 @@ impl Shared {
         StructArray::try_new(fields, columns, None)
             .map(|array| Arc::new(array) as ArrayRef)
             .map_err(|error| Error::internal("_metadata could not be made").because(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn equal_files_are_spread_evenly() {
+        assert_eq!(places(&[5_000, 5_000], 2), [0, 1]);
+        assert_eq!(places(&[10; 6], 3), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(places(&[10; 3], 8), [1, 4, 6]);
+    }
+
+    #[test]
+    fn a_large_file_has_a_part_of_its_own() {
+        assert_eq!(places(&[1, 1, 1_000, 1, 1], 2), [0, 0, 1, 1, 1]);
+        assert_eq!(places(&[1_000, 1, 1], 2), [0, 1, 1]);
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_and_no_parts_are_no_error() {
+        assert_eq!(places(&[u64::MAX, u64::MAX], 2), [0, 1]);
+        assert_eq!(places(&[0, 0], 2), [0, 0]);
+        assert_eq!(places(&[1, 2, 3], 0), [0, 0, 0]);
+        assert_eq!(places(&[], 4), [0_usize; 0]);
     }
 }
