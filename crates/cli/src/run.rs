@@ -109,7 +109,11 @@ fn wait(
         let Ok(event) = events.recv() else { break };
         match event {
             Event::Started(started) => {
-                queries = Some(started?);
+                queries = Some(match started {
+                    // Some were still starting when they were asked to stop.
+                    Err(_) if stopping => Vec::new(),
+                    started => started?,
+                });
                 if stopping {
                     // Those that started after the signal.
                     stop_in_background(session);

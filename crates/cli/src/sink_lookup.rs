@@ -130,7 +130,13 @@ pub fn with_output(contents: &Contents, folder: &str) -> Result<Option<Value>> {
         return Ok(None);
     };
     let sink = (spec(format)?.define)(request(format, Some(folder.to_owned()), recorded, &[])?)?;
-    let path = sink.folder().unwrap_or_else(|| folder.to_owned());
+    let Some(path) = sink.folder() else {
+        return Err(Error::invalid(format!(
+            "the query's sink, {}, is no folder that --sink could exchange: a copy of the checkpoint \
+             has no marks there, and cannot go on; start the copy's query on a new checkpoint",
+            sink.description()
+        )));
+    };
     for (key, value) in [("path", path), ("description", sink.description())] {
         if let Some(place) = definition.get_mut("sink").and_then(|sink| sink.get_mut(key)) {
             *place = value.into();

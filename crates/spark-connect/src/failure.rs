@@ -285,7 +285,8 @@ impl Failure {
             )
             .class("DIVIDE_BY_ZERO", "22012");
         }
-        if lower.contains("overflow") {
+        // The readers of formats speak of overflows too, where data is damaged.
+        if lower.contains("overflow") && !text.contains("[MALFORMED_") {
             return Failure::new(&[ARITHMETIC, "java.lang.ArithmeticException"], text)
                 .class("ARITHMETIC_OVERFLOW", "22003");
         }

@@ -23,12 +23,12 @@ pub fn fork(args: &ForkArgs) -> Result<(), Failure> {
         (open_store(&args.checkpoint, &args.reach)?, open_store(&args.new_dir, &args.reach)?);
     let fork = sink_lookup::runtime()?.block_on(async {
         let contents = Contents::gather(from.as_ref(), Depth::Newest(2)).await?;
-        let fork = tools::fork(from.as_ref(), &contents, to.as_ref()).await?;
-        // Numbers of drivers go on, so that no file of the copy repeats a name of the original.
         let definition = match &args.sink {
             Some(output) => sink_lookup::with_output(&contents, output)?,
             None => None,
         };
+        let fork = tools::fork(from.as_ref(), &contents, to.as_ref()).await?;
+        // Numbers of drivers go on, so that no file of the copy repeats a name of the original.
         let by = ("checkpoint fork", definition);
         take_generation(&to, &contents, WallClock.now_ms(), by).await?;
         if let (Some(output), Some(batch)) = (&args.sink, fork.at_batch) {

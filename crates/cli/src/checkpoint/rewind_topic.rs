@@ -56,6 +56,7 @@ async fn do_rewind(
 ) -> Result<Report, Failure> {
     let contents = Contents::gather(store.as_ref(), Depth::All).await?;
     let (after_batch, sources) = standing(&contents, &rewind.topic)?;
+    check_partitions(&rewind, &sources)?;
     let mut files = Vec::new();
     if args.apply {
         let now_ms = WallClock.now_ms();
@@ -72,6 +73,25 @@ async fn do_rewind(
     }
     let checkpoint = contents.url;
     Ok(Report { checkpoint, applied: args.apply, after_batch, sources, rewind, files })
+}
+
+/// Partitions that the query has not read are not known here, and a start could not go there.
+fn check_partitions(
+    rewind: &Rewind,
+    sources: &BTreeMap<String, BTreeMap<i32, i64>>,
+) -> Result<(), Failure> {
+    let RewindTo::Offsets(wanted) = &rewind.to else { return Ok(()) };
+    let unknown = sources.iter().find_map(|(source, stands)| {
+        let partition = wanted.keys().find(|partition| !stands.contains_key(partition))?;
+        Some((source, partition, stands.keys().collect::<Vec<_>>()))
+    });
+    match unknown {
+        None => Ok(()),
+        Some((source, partition, known)) => Err(Failure::usage(format!(
+            "source {source} has not read partition {partition} of {}; it has read {known:?}",
+            rewind.topic
+        ))),
+    }
 }
 
 async fn write(
@@ -127,7 +147,7 @@ fn text(report: &Report) -> Vec<String> {
         RewindTo::Earliest => "the first records that are there then".to_owned(),
         RewindTo::Latest => "the end as it is then; what waits is left out".to_owned(),
         RewindTo::Timestamp(ms) => format!("the first records of {ms} ms since 1970 or later"),
-        RewindTo::Offsets(offsets) => format!("{offsets:?}"),
+        RewindTo::Offsets(offsets) => format!("{offsets:?}; other partitions stay where they are"),
     };
     let mut lines = vec![
         format!("checkpoint  {}", report.checkpoint),
@@ -145,7 +165,7 @@ fn text(report: &Report) -> Vec<String> {
     );
     if !report.applied {
         lines.push(
-            "nothing was changed: say --apply to do it; a driver that still runs is stopped"
+            "nothing was changed: say --apply to do it; a driver that still runs stops at its next batch"
                 .to_owned(),
         );
     }

@@ -93,6 +93,19 @@ pub(super) fn servers(options: &Options) -> Option<&str> {
     said.map(str::trim).filter(|servers| !servers.is_empty())
 }
 
+/// As Java's clients have it: librdkafka would take any number for a port, and none.
+fn check_address(address: &str) -> Result<()> {
+    let address = address.trim();
+    let port = address.rsplit_once(':').filter(|(host, _)| !host.trim().is_empty());
+    match port.and_then(|(_, port)| port.parse::<u16>().ok()).filter(|port| *port > 0) {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!(
+            "`{}` is no address of a broker: write kafka.bootstrap.servers as host:port,host:port",
+            address.escape_debug()
+        ))),
+    }
+}
+
 /// Whether two such lists have an address in common, and so are of one cluster. Where they have none
 /// that is not known: a cluster has many addresses.
 pub(super) fn share_an_address(left: &str, right: &str) -> bool {
@@ -114,6 +127,7 @@ fn config(
             "option 'kafka.bootstrap.servers' must be specified for configuring Kafka {kind}"
         )));
     };
+    servers.split(',').try_for_each(check_address)?;
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers);
     config.set_log_level(RDKafkaLogLevel::Info);

@@ -205,7 +205,7 @@ impl Contents {
                 }
                 ["_onefold", "accepted", name] => accepted_name(name),
                 ["_onefold", "effects", name] => super::effects::batch_of(name).is_some(),
-                ["_onefold", "sources" | "rewound" | "refused", ..] => true,
+                ["_onefold", "sources" | "rewound" | "refused" | "losses", ..] => true,
                 _ => false,
             };
             if !known {

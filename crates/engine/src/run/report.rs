@@ -34,7 +34,7 @@ pub(crate) struct Report<'a> {
 }
 
 /// Sinks of which it is told how many rows they took: Spark's, and ours of the same kind.
-const COUNTING: [&str; 5] = ["console", "foreach", "http", "memory", "noop"];
+const COUNTING: [&str; 6] = ["console", "foreach", "http", "kafka", "memory", "noop"];
 
 /// Whether progress tells how many rows a sink of this name took.
 pub(crate) fn counts_rows(format: Option<&str>) -> bool {

@@ -371,7 +371,14 @@ fn misfit(source: &ArrayRef, result: &ArrayRef, to: &DataType) -> DataFusionErro
     };
     let (from, to) = (type_name(source.data_type()), type_name(to));
     let value: String = value.chars().take(200).collect();
-    DataFusionError::Execution(if source.data_type() == &DataType::Utf8 {
+    let text = matches!(to.as_str(), "STRING");
+    DataFusionError::Execution(if text && from == "BINARY" {
+        format!(
+            "[CAST_INVALID_INPUT] the bytes {value} of the type \"BINARY\" cannot be cast to \
+             \"STRING\" because they are not UTF-8; use try_cast to get NULL instead, or keep them \
+             as BINARY (hex and base64 give texts of any bytes)"
+        )
+    } else if source.data_type() == &DataType::Utf8 {
         format!(
             "[CAST_INVALID_INPUT] the value '{value}' of the type \"{from}\" cannot be cast to \
              \"{to}\" because it is malformed; use try_cast to get NULL instead"

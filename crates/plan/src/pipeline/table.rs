@@ -241,8 +241,10 @@ fn check_stream(plan: LogicalPlan, query: &Query) -> Result<LogicalPlan> {
         return Ok(plan);
     };
     Err(Error::invalid(format!(
-        "line {}, column {}: a streaming table reads a stream: write STREAM before read_files(…)",
-        read.place.line, read.place.column
+        "line {}, column {}: a streaming table reads a stream: write STREAM before read_{}(…)",
+        read.place.line,
+        read.place.column,
+        read.format.as_deref().filter(|it| ["kafka", "delta"].contains(it)).unwrap_or("files")
     )))
 }
 

@@ -137,7 +137,8 @@ impl fmt::Display for StopReason {
             StopReason::SinkBehind { mark, last_commit } => write!(
                 f,
                 "batch {last_commit} is committed, but the sink holds {}: the output was moved, \
-                 emptied or is another one, or entries of its manifest are lost; point the query \
+                 emptied or is another one, its options name another place for marks or had it \
+                 keep none, or entries of its manifest are lost; point the query \
                  at the right output, make lost entries again with `onefold checkpoint repair`, or \
                  go back with `onefold checkpoint rewind` to deliver the missing batches again",
                 match mark {

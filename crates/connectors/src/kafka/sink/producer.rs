@@ -103,8 +103,15 @@ impl Events {
         match result {
             Ok(message) if self.progress.as_deref() == Some(message.topic()) => {}
             Ok(message) => reports.add(message.topic(), message.partition(), message.offset()),
-            Err((error, message)) if reports.rejected.is_none() => {
+            Err((error, message)) => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+                // Records are purged because of another one, of which may be told later.
+                let follows = matches!(code, Code::PurgeQueue | Code::PurgeInflight);
+                let known = reports.rejected.as_ref().map(|(code, _)| *code);
+                let only_followed = matches!(known, Some(Code::PurgeQueue | Code::PurgeInflight));
+                if known.is_some() && (follows || !only_followed) {
+                    return;
+                }
                 let size = message.key_len() + message.payload_len();
                 let place = match message.partition() {
                     partition if partition >= 0 => format!("{}-{partition}", message.topic()),
@@ -112,7 +119,6 @@ impl Events {
                 };
                 reports.rejected = Some((code, format!("a record of {size} bytes for {place}")));
             }
-            Err(_) => {}
         }
     }
 
@@ -222,7 +228,7 @@ impl Native {
     fn refused(&self, code: Code, what: String) -> Failure {
         let error = match code {
             Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Error::invalid(format!(
-                "{what} is larger, with its key and headers, than is taken: the producer takes {} \
+                "{what}, or one sent together with it, is larger with key and headers than is taken: the producer takes {} \
                  bytes of key and value (kafka.max.request.size) and the topic as many of all as \
                  its max.message.bytes says; raise both, or make records smaller",
                 self.making.largest

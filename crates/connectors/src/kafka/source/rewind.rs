@@ -105,7 +105,8 @@ pub async fn ask_rewind(store: &dyn Store, path: &str, rewind: &Rewind) -> Resul
     }
 }
 
-/// The wishes that hold after a batch, in the order in which they were made.
+/// The wishes that hold after a batch, in the order in which they were made; without those of a topic
+/// of which a later one says where all its partitions go.
 ///
 /// # Errors
 /// Corrupt, when one cannot be read.
@@ -130,7 +131,11 @@ pub(crate) async fn wishes(store: &dyn Store, source: &str, batch: BatchId) -> R
             ))
         };
         let bytes = store.read(&path).await?.ok_or_else(damaged)?;
-        wishes.push(serde_json::from_slice(&bytes).map_err(|_| damaged())?);
+        let wish: Rewind = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+        if !matches!(wish.to, RewindTo::Offsets(_)) {
+            wishes.retain(|earlier: &Rewind| earlier.topic != wish.topic);
+        }
+        wishes.push(wish);
     }
     Ok(wishes)
 }
@@ -146,8 +151,8 @@ pub(crate) fn check(rewind: &Rewind, there: &Positions) -> Result<()> {
     };
     match wanted.keys().find(|partition| !has(partition)) {
         Some(partition) => Err(Error::invalid(format!(
-            "a rewind asks for partition {partition} of {}, which there is not; ask for another with \
-             `onefold checkpoint rewind --topic`",
+            "a rewind asks for partition {partition} of {}, which there is not; ask for earliest, \
+             latest or a time with `onefold checkpoint rewind --topic`, which takes its place",
             rewind.topic
         ))),
         None => Ok(()),
@@ -199,7 +204,15 @@ mod tests {
             ask_rewind(&store, &path, &wish(to)).await.unwrap();
         }
         let found = wishes(&store, "0", BatchId(7)).await.unwrap();
-        assert_eq!(found, [wish(RewindTo::Earliest), wish(RewindTo::Latest)]);
+        assert_eq!(found, [wish(RewindTo::Latest)], "it says of all partitions where they go");
+        let of_one = |partition| wish(RewindTo::Offsets([(partition, 1)].into()));
+        for partition in [0, 1] {
+            let generation = Generation(11 + u64::try_from(partition).unwrap());
+            let path = rewind_path("0", BatchId(7), generation);
+            ask_rewind(&store, &path, &of_one(partition)).await.unwrap();
+        }
+        let found = wishes(&store, "0", BatchId(7)).await.unwrap();
+        assert_eq!(found, [wish(RewindTo::Latest), of_one(0), of_one(1)]);
         assert!(wishes(&store, "0", BatchId(8)).await.unwrap().is_empty());
     }
 
