@@ -121,6 +121,21 @@ def test_pyspark_writes_a_stream_and_a_whole_with_headers_nulls_and_topics(
     assert "Overwrite" in refusals["overwrite"]
 
 
+def test_what_cannot_work_is_told_at_once(kafka: KafkaBroker, onefold: Onefold, tmp_path: Path):
+    topic = new_topic(kafka)
+    feeder = events.Feeder(tmp_path / "in")
+    for wrong in ("127.0.0.1", "127.0.0.1:99999", ":9092", f"{kafka.bootstrap},x:0"):
+        options = {"kafka.bootstrap.servers": wrong}
+        pipeline = events_to_kafka(kafka, tmp_path, topic, **options)
+        refused = onefold.fails("run", pipeline, "--trigger", "available-now")
+        assert "is no address of a broker" in refused.stderr, refused
+    feeder.feed(1)
+    onefold.drain(events_to_kafka(kafka, tmp_path, topic))
+    fork = onefold.fails("checkpoint", "fork", tmp_path / "checkpoint", tmp_path / "fork", "--sink", "x")
+    assert "is no folder that --sink could exchange" in fork.stderr, fork
+    assert not (tmp_path / "fork").exists() and not Path("x").exists()
+
+
 def test_at_least_once_needs_no_marks_and_says_so(
     kafka: KafkaBroker, onefold: Onefold, tmp_path: Path
 ):

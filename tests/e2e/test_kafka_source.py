@@ -202,6 +202,17 @@ def test_a_topic_is_rewound_by_a_command(kafka: KafkaBroker, onefold: Onefold, t
     onefold.ok("checkpoint", "verify", checkpoint)
     onefold.drain(pipeline)
     assert seen() == ["a", "b", "b", "c", "c"]
+    unknown = onefold.fails(*rewind, '{"7":5}', "--apply")
+    assert "has not read partition 7" in unknown.stderr, unknown
+    # A wish that cannot be followed any more, as of a topic that has fewer partitions now.
+    wish = checkpoint / "_onefold" / "sources" / "0"
+    newest = max(int(it.name) for it in (checkpoint / "commits").iterdir() if it.name.isdigit())
+    (wish / f"rewind-{newest}-1").write_text(json.dumps({"topic": topic, "to": {"offsets": {"7": 5}}}))
+    stuck = onefold.fails("run", pipeline, "--trigger", "available-now")
+    assert "partition 7" in stuck.stderr and "takes its place" in stuck.stderr, stuck
+    onefold.ok(*rewind, "latest", "--apply")
+    onefold.drain(pipeline)
+    assert seen() == ["a", "b", "b", "c", "c"]
     other = onefold.fails("checkpoint", "rewind", checkpoint, "--topic", "x", "--to", "earliest")
     assert "no source" in other.stderr
     neither = onefold.fails("checkpoint", "rewind", checkpoint)

@@ -39,9 +39,8 @@ pub(crate) fn check_folders(
     let mut known: Vec<Place> = Vec::new();
     for (what, folder) in outputs.chain(checkpoint) {
         let place = Place::find(&folder)?;
-        match what {
-            Written::Output => apart(&known, &place)?,
-            Written::Checkpoint => not_within(&known, &place)?,
+        if what == Written::Output {
+            apart(&known, &place)?;
         }
         for source in plan.sources() {
             let overlap = source.definition.overlap(&place)?;
@@ -62,18 +61,6 @@ fn apart(known: &[Place], place: &Place) -> Result<()> {
         Some(other) => Err(Error::invalid(format!(
             "the folders {place} and {other} of two sinks of the query lie within each other; give \
              each its own"
-        ))),
-    }
-}
-
-/// An output may hold the query's checkpoint, under a hidden name, but not the other way round: the
-/// folders of a checkpoint are logs, and get copied, purged and checked as such.
-fn not_within(outputs: &[Place], checkpoint: &Place) -> Result<()> {
-    match outputs.iter().find(|output| output.below(checkpoint).is_some()) {
-        None => Ok(()),
-        Some(output) => Err(Error::invalid(format!(
-            "the output folder {output} lies in the query's checkpoint {checkpoint}; choose another \
-             output folder"
         ))),
     }
 }
