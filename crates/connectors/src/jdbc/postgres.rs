@@ -98,14 +98,18 @@ impl Database for Server {
     }
 
     async fn connect(&self) -> Result<Box<dyn Session>, Failure> {
-        // The client's own time ends with the connection: a server that takes it and says nothing
-        // would be waited for.
-        let opening = tokio::time::timeout(CONNECT, self.open());
-        opening.await.map_err(|_| Failure::lost("the server does not answer"))?
+        self.open_within(CONNECT).await
     }
 }
 
 impl Server {
+    /// The client's own time ends with the connection: a server that takes it and says nothing would
+    /// be waited for.
+    async fn open_within(&self, patience: Duration) -> Result<Box<dyn Session>, Failure> {
+        let opening = tokio::time::timeout(patience, self.open());
+        opening.await.map_err(|_| Failure::lost("the server does not answer"))?
+    }
+
     async fn open(&self) -> Result<Box<dyn Session>, Failure> {
         let client = match &self.tls {
             None => {
@@ -203,7 +207,7 @@ fn copied_at(place: &str) -> (Option<u64>, Option<String>) {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_server_that_takes_a_connection_and_says_nothing_is_not_waited_for() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -211,7 +215,7 @@ mod tests {
         let zero = Duration::ZERO;
         let server =
             Server::new(&address, Ways { first: None, lock: zero, statement: zero }).unwrap();
-        let failure = server.connect().await.err().unwrap();
+        let failure = server.open_within(Duration::from_millis(20)).await.err().unwrap();
         assert_eq!(failure.kind, FailureKind::Lost, "{failure}");
     }
 
