@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
+from typing import Callable
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -86,10 +87,21 @@ class DatabaseServer:
 
 class CommitProxy:
     """A proxy before a server. Of the statements COMMIT that pass it, a share is lost by chance:
-    `request` before it reaches the server, `reply` after the server has done it."""
+    `request` before it reaches the server, `reply` after the server has done it, `both` somewhere between.
+    Then `strike` is called: before the statement is sent, while it is under way, or once it is done.
+    `most` is how often, at most."""
 
-    def __init__(self, port: int, fault: str, chance: float, rng: random.Random):
+    def __init__(
+        self,
+        port: int,
+        fault: str,
+        chance: float,
+        rng: random.Random,
+        strike: Callable[[], None] = lambda: None,
+        most: int | None = None,
+    ):
         self.upstream, self.fault, self.chance, self.rng = port, fault, chance, rng
+        self.strike, self.most = strike, most
         self.commits = self.faults = 0
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -105,7 +117,12 @@ class CommitProxy:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self.upstream))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.upstream))
+            except OSError:
+                # It is down at the moment.
+                client.close()
+                continue
             mute = threading.Event()
             for run in (self._requests, self._replies):
                 threading.Thread(target=run, args=(client, server, mute), daemon=True).start()
@@ -115,7 +132,7 @@ class CommitProxy:
             return False
         with self.lock:
             self.commits += 1
-            if self.rng.random() >= self.chance:
+            if self.faults == self.most or self.rng.random() >= self.chance:
                 return False
             self.faults += 1
             return True
@@ -126,7 +143,13 @@ class CommitProxy:
                 if self._strikes(data):
                     mute.set()
                     if self.fault == "request":
+                        self.strike()
                         break
+                    server.sendall(data)
+                    if self.fault == "both":
+                        self.strike()
+                        break
+                    continue
                 server.sendall(data)
         except OSError:
             pass
@@ -139,6 +162,8 @@ class CommitProxy:
         try:
             while data := server.recv(1 << 16):
                 if mute.is_set():
+                    if self.fault == "reply":
+                        self.strike()
                     break
                 client.sendall(data)
         except OSError:

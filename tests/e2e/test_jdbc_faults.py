@@ -1,5 +1,6 @@
 """Databases whose disk fills up, and sessions that are encrypted."""
 
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -11,7 +12,8 @@ from typing import Iterator
 import events
 import pytest
 from command import Finished, Onefold
-from database_server import DatabaseServer
+from conftest import seed
+from database_server import CommitProxy, DatabaseServer
 from pipeline import quoted, read_files, written
 from test_jdbc_kills import pipeline_into
 
@@ -22,6 +24,34 @@ RUN = (
 )
 # Text of a row that no page of a table packs away.
 WIDE = 300_000
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.parametrize("moment", ["request", "both", "reply"])
+def test_a_server_that_is_cut_off_around_a_commit_loses_and_doubles_nothing(
+    onefold: Onefold, tmp_path: Path, kind: str, moment: str
+):
+    """As in a power cut: before COMMIT reaches it, while it does it, after it did it."""
+    server = DatabaseServer(kind)
+
+    def cut() -> None:
+        server.tell("kill")
+        server.tell("start")
+
+    rng = random.Random(f"{seed()}/{kind}/{moment}")
+    proxy = CommitProxy(server.port, moment, 0.3, rng, cut, most=2)
+    feeder = events.Feeder(tmp_path / "in")
+    pipeline = pipeline_into(tmp_path, server.options(proxy.port))
+    for _ in range(3):
+        feeder.feed(4)
+        onefold.call("run", pipeline, "--trigger", "available-now")
+    proxy.close()
+    assert proxy.faults >= 1, (proxy.commits, proxy.faults)
+    # What is left goes straight to the server.
+    pipeline = pipeline_into(tmp_path, server.options())
+    onefold.drain(pipeline)
+    assert server.ids("t") == list(range(feeder.records))
+    server.close()
 
 
 @contextmanager

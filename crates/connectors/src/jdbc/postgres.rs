@@ -98,6 +98,19 @@ impl Database for Server {
     }
 
     async fn connect(&self) -> Result<Box<dyn Session>, Failure> {
+        self.open_within(CONNECT).await
+    }
+}
+
+impl Server {
+    /// The client's own time ends with the connection: a server that takes it and says nothing would
+    /// be waited for.
+    async fn open_within(&self, patience: Duration) -> Result<Box<dyn Session>, Failure> {
+        let opening = tokio::time::timeout(patience, self.open());
+        opening.await.map_err(|_| Failure::lost("the server does not answer"))?
+    }
+
+    async fn open(&self) -> Result<Box<dyn Session>, Failure> {
         let client = match &self.tls {
             None => {
                 let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
@@ -192,7 +205,19 @@ fn copied_at(place: &str) -> (Option<u64>, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::copied_at;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_takes_a_connection_and_says_nothing_is_not_waited_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::parse(&format!("jdbc:postgresql://127.0.0.1:{port}/d")).unwrap();
+        let zero = Duration::ZERO;
+        let server =
+            Server::new(&address, Ways { first: None, lock: zero, statement: zero }).unwrap();
+        let failure = server.open_within(Duration::from_millis(20)).await.err().unwrap();
+        assert_eq!(failure.kind, FailureKind::Lost, "{failure}");
+    }
 
     #[test]
     fn the_place_of_a_copied_value_is_read() {
