@@ -355,6 +355,8 @@ def test_tables_stay_whole_and_take_what_they_take_in_spark(server: ConnectServe
         "rows": [[3, 2, "y"], [9, 1, "x"]],
         "no partition": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
         "not taken": "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+        "view": 2,
+        "both gone": "TABLE_OR_VIEW_NOT_FOUND",
         "twice": [[[1, 2]], "COLUMN_ALREADY_EXISTS"],
         "database": ["default"],
         "table": ["parts", "spark_catalog", ["default"], None, "MANAGED", False],

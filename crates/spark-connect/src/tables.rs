@@ -294,13 +294,13 @@ pub(crate) fn partitions(session: &ClientSession, name: &str) -> Outcome<Vec<Str
     Ok(found)
 }
 
-/// Drops a table or a view; false when there is none.
+/// Drops a table or a view; false when there is none. A name with a database is a table's.
 pub(crate) fn drop(session: &ClientSession, name: &str) -> Outcome<bool> {
     if let Some(view) = catalog::global_name(name) {
         return catalog::drop_global_view(session, view);
     }
-    let bare = name.rsplit('.').next().unwrap_or(name);
-    Ok(catalog::drop_view(session, bare)? || session.engine.drop_table(name)?)
+    let view = !name.contains('.') && catalog::drop_view(session, name)?;
+    Ok(view || session.engine.drop_table(name)?)
 }
 
 /// `readStream.table(name)`: a view of a stream, or the files of a table as they come.

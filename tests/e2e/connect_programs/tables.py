@@ -40,6 +40,13 @@ seen["rows"] = rows(spark.sql("SELECT * FROM parts ORDER BY ALL"))
 seen["no partition"] = condition(lambda: spark.sql("INSERT INTO parts PARTITION (z = 1) VALUES (1)"))
 seen["not taken"] = condition(lambda: spark.sql("INSERT INTO parts VALUES ('x', 1, 'y')"))
 
+spark.range(1).write.saveAsTable("shadowed")
+spark.range(2).createOrReplaceTempView("shadowed")
+spark.sql("DROP TABLE default.shadowed")
+seen["view"] = spark.table("shadowed").count()
+spark.sql("DROP VIEW shadowed")
+seen["both gone"] = condition(lambda: spark.table("shadowed").count())
+
 twice = spark.sql("SELECT 1 AS a, 2 AS a")
 seen["twice"] = [rows(twice), condition(lambda: twice.write.parquet("twice"))]
 
