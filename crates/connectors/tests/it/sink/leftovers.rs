@@ -101,7 +101,10 @@ async fn a_stale_driver_that_died_while_it_concealed_a_committed_batch_loses_not
         let sink = rig.open(3, Some(2), Some(2)).await.unwrap();
         settle_newest(&*sink).await;
         assert_eq!(ids(&listed(out.path())), [0, 1, 2]);
-        assert_eq!(hidden(out.path()).len(), 0);
+        // The next compacted entry of the manifest is written beside the batches, at its own pace.
+        let mut left = hidden(out.path());
+        left.retain(|path| !path.starts_with(out.path().join("_spark_metadata")));
+        assert_eq!(left, [""; 0].map(Path::new));
     }
 }
 
