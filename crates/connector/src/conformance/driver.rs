@@ -38,6 +38,8 @@ struct State {
     generation: u64,
     intents: Vec<BatchId>,
     commits: BTreeMap<BatchId, Published>,
+    /// Why drivers began again, for who reads that one did not come through.
+    told: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -125,7 +127,10 @@ impl World {
                 Ok(()) => return Outcome::Done,
                 Err(error) if faults.died() || error.kind() == ErrorKind::Fenced => break,
                 Err(error)
-                    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {}
+                    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) =>
+                {
+                    self.state().told.push(error.chain());
+                }
                 Err(error) => {
                     assert!(
                         faults.met(),
@@ -211,8 +216,14 @@ impl World {
     /// # Panics
     /// When a row is lost or doubled, or totals do not fit.
     pub async fn finish<F: SinkFixture>(&self, fixture: &F, case: &str) {
+        self.state().told.clear();
         let outcome = self.drive_until_stopped(fixture, Faults::none()).await;
-        assert_eq!(outcome, Outcome::Done, "{case}: a restart without faults did not come through");
+        let told = self.state().told.clone();
+        assert_eq!(
+            outcome,
+            Outcome::Done,
+            "{case}: a restart without faults did not come through: {told:?}"
+        );
         let mut seen = fixture.ids().await;
         seen.sort_unstable();
         assert_eq!(seen, self.all_ids(), "{case}: not every row arrived once");
