@@ -111,9 +111,11 @@ async fn sink_folder(
     match folder {
         Some(folder) => Ok(Some(open_store(&folder, &args.reach)?)),
         None if plan.sink_holds.is_none() => Ok(None),
-        None => Err(Failure::usage("the sink has no folder that could be rewound: rows in a topic or a database are there to \
-             stay; to read a topic of Kafka again from elsewhere, say --topic and --to"
-                .to_owned())),
+        None => Err(Failure::usage(
+            "the sink has no folder that could be rewound: rows in a topic or a database are there \
+             to stay; to read a topic of Kafka again from elsewhere, say --topic and --to"
+                .to_owned(),
+        )),
     }
 }
 
