@@ -57,7 +57,12 @@ pub(crate) fn progress(
     sink: &AboutSink,
     report: Report<'_>,
 ) -> StreamingQueryProgress {
-    let written = report.published.totals.and_then(|totals| i64::try_from(totals.rows).ok());
+    // What went beside the rows and into no sink of its own is in the main one's totals too.
+    let own = |name: &str| term.sinks.further().any(|(known, _)| known == name);
+    let beside = report.further.iter().filter(|(name, _)| !own(name));
+    let beside: u64 = beside.map(|(_, totals)| totals.rows).sum();
+    let written = report.published.totals.map(|totals| totals.rows.saturating_sub(beside));
+    let written = written.and_then(|rows| i64::try_from(rows).ok());
     let duration_ms = report.phases.durations();
     let work_ms = duration_ms.get("triggerExecution").copied().unwrap_or(0);
     let rates = Rates {
